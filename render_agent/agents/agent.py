@@ -29,6 +29,17 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Barrier:
+    """Waits until all questions have taken their current batched turn.
+
+    A coroutine yields it twice: after a turn, and before the first request of the next one.
+    """
+
+    request: Request | None = None
+    """The next request, which an engine can read meanwhile; None if the next turn is not prepared yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """Requests the result of `work`, which is called in the rendering thread."""
 
@@ -42,7 +53,7 @@ class Judge:
     case: Case
 
 
-Need = Ask | Draw | Judge
+Need = Ask | Barrier | Draw | Judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,8 @@ class Capabilities:
     """Works best one dialogue after the other, such as a person or a server with a small cache."""
     probes: bool = True
     """Can be asked for its beliefs outside the dialogue."""
+    prefetch: bool = False
+    """Implements `Prefetcher`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,17 @@ class Scorer(Protocol):
 
         Raises:
             EngineError: The engine has shut down.
+        """
+        ...
+
+
+class Prefetcher(Protocol):
+    """Optional interface of engines that can read prompts ahead."""
+
+    def prefetch(self, requests: Sequence[Request]) -> None:
+        """Read the prompts of requests that will be submitted later, while no submitted request waits.
+
+        Requests that are never submitted must do no harm. The replies must not depend on it.
         """
         ...
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from render_agent.agents.agent import Barrier
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, Phase, Turn
-from render_agent.engines.engine import Engine
+from render_agent.engines.engine import Engine, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError, RunLogError, SceneError
 from render_agent.runs.cost.budget import Budget, OverBudgetError
 from render_agent.runs.cost.turn_cost import TurnCost
@@ -79,16 +80,16 @@ class PhaseController:
         )  # so that each scan is read once
         with self._scheduler(states) as scheduler:
             scheduler.engine = self.batched_engine or self.turns.engine
+            coroutines = {state.id: self.take_all(state) for state in states}
             while early := [
                 s for s in self._pending(states) if len(s.turns) < self.max_batched_turns
             ]:
                 self.observer.on_phase_start("batched", early)
-                batched = (self._batched_turn(s, scheduler) for s in early)
-                scheduler.run(batched, max_concurrent=len(early))
+                scheduler.run([coroutines[s.id] for s in early], max_concurrent=len(early))
             scheduler.engine = self.turns.engine
             if late := self._pending(states):
                 self.observer.on_phase_start("finishing", late)
-                scheduler.run((self.finish(s) for s in late), max_concurrent=self.finish_together)
+                scheduler.run([coroutines[s.id] for s in late], self.finish_together)
             self.turns.log.sync()
         self.budget.check(states)
 
@@ -96,16 +97,15 @@ class PhaseController:
         """Return the questions that take further turns; none if the run has reached its cost limit."""
         return [] if self.budget.exhausted else [state for state in states if state.active]
 
-    def _batched_turn(self, state: QuestionState, scheduler: TurnScheduler) -> TurnCoroutine:
-        """Take one turn, and render the next views while the slowest replies of other questions are still written."""
-        yield from self.turn(state, "batched")
-        if self._pending([state]) and not scheduler.is_rendering:
-            self.turns.render_ahead(state, scheduler.draw)
-
-    def finish(self, state: QuestionState) -> TurnCoroutine:
-        """Take all remaining turns of a question."""
+    def take_all(self, state: QuestionState) -> TurnCoroutine:
+        """Take all remaining turns of a question, with a barrier after each batched turn."""
         while self._pending([state]):
-            yield from self.turn(state, "finishing")
+            if len(state.turns) >= self.max_batched_turns:
+                yield from self.turn(state, "finishing")
+            else:
+                yield from self.turn(state, "batched")
+                if self._pending([state]):
+                    yield Barrier()
 
     def turn(self, state: QuestionState, phase: Phase) -> TurnCoroutine:
         """Take one turn. An error in this question stops only this question."""
@@ -113,7 +113,7 @@ class PhaseController:
             return
         cost, turn = TurnCost(), None
         try:
-            turn = yield from self.turns.take(state, phase, cost, self.budget.admit)
+            turn = yield from self.turns.take(state, phase, cost, self._admit)
         except (EngineError, RunLogError):
             raise
         except OverBudgetError:
@@ -130,6 +130,11 @@ class PhaseController:
             self.budget.settle(state.id, turn, cost)
         if not state.active:
             self.turns.retire(self.turns.agent.dialogues(state.id))
+
+    def _admit(self, request: Request) -> TurnCoroutine:
+        """Wait for the other questions, then admit the first request of a turn. Raises OverBudgetError."""
+        yield Barrier(request)
+        self.budget.admit(request.question_id)
 
     def _fail(
         self, state: QuestionState, phase: Phase, error: RenderAgentError, cost: TurnCost
@@ -161,7 +166,7 @@ class PhaseController:
         except BaseException:  # a job time limit leaves only seconds, so do not wait for rendering
             for future in restorations:
                 future.cancel()
-            self.turns.cancel_rendering()
+            scheduler.cancel()
             self.turns.tools.views.stop()
             raise
         finally:

@@ -9,11 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
-from render_agent.agents.agent import Ask, Draw, Need
+from render_agent.agents.agent import Ask, Barrier, Draw, Need
 from render_agent.agents.verifiers.verifier import Case, Verifier
-from render_agent.engines.engine import Engine, Reply, Request
+from render_agent.engines.engine import Engine, Prefetcher, Reply, Request
 from render_agent.errors import EngineError, RenderAgentError, RenderError
 from render_agent.util.interrupts import reraise
 from render_agent.util.reasons import reason_of
@@ -29,10 +30,12 @@ TurnCoroutine = Generator[
 
 @dataclass(eq=False)
 class InFlight:
-    """A started coroutine, and the replies that it waits for: by dialogue id, in the order of its requests."""
+    """A coroutine, and the replies that it waits for: by dialogue id, in the order of its requests."""
 
     coroutine: TurnCoroutine
     replies: dict[str, Reply | None] = field(default_factory=dict)
+    is_stopped: bool = True
+    """True before its first step, and at a barrier."""
 
 
 class TurnScheduler:
@@ -55,50 +58,78 @@ class TurnScheduler:
         self.settle = settle
         self._thread = ThreadPoolExecutor(1, "drawing")
         self._in_flight = 0
+        self._unprepared: dict[TurnCoroutine, InFlight] = {}  # at the barrier, in order of arrival
+        self._ahead: dict[TurnCoroutine, InFlight] = {}  # prepare the turn after the barrier
         self._to_draw: deque[tuple[InFlight, Draw]] = deque()
         self._drawing: deque[tuple[InFlight, Future[Any]]] = deque()
         self._asked: dict[str, InFlight] = {}
         self._to_judge: list[tuple[InFlight, Case]] = []
 
     def run(self, coroutines: Iterable[TurnCoroutine], max_concurrent: int | None) -> None:
-        """Run coroutines to completion, starting them in order. An exception in any of them ends the run.
+        """Run coroutines until each has ended or reached a barrier, starting them in order.
+
+        Coroutines at the barrier prepare their next turns while others are in flight. Another call with them lifts the
+        barrier. An exception in any coroutine ends the run.
 
         Args:
-            coroutines: The coroutines.
+            coroutines: The coroutines: new ones, or those at the barrier.
             max_concurrent: Coroutines in flight at once; None uses the engine's preferred batch size, which may change.
         """
-        pending = iter(coroutines)
-        try:
-            while self._start(pending, max_concurrent):
-                self._serve_next()
-                self.settle()
-                reraise()
-        finally:
-            for _, future in self._drawing:
-                future.cancel()
-
-    @property
-    def is_rendering(self) -> bool:
-        """True if a coroutine waits for a view."""
-        return bool(self._to_draw or self._drawing)
+        pending = map(self._lift_barrier, coroutines)
+        while self._start(pending, max_concurrent):
+            self._serve_next()
+            self.settle()
+            reraise()
 
     def draw(self, work: Callable[[], Any]) -> Future[Any]:
         """Submit work to the rendering thread, after all earlier work."""
         return self._thread.submit(work)
 
+    def cancel(self) -> None:
+        """Cancel views that are not being rendered yet."""
+        for _, future in self._drawing:
+            future.cancel()
+
     def close(self) -> None:
         """Wait for the rendering thread to complete its work."""
+        self.cancel()
         self._thread.shutdown()
 
-    def _start(self, pending: Iterator[TurnCoroutine], max_concurrent: int | None) -> bool:
+    def _start(self, pending: Iterator[InFlight], max_concurrent: int | None) -> bool:
         """Start coroutines up to the limit; return True if any is in flight."""
-        self._submit_renders()
-        while self._in_flight < (max_concurrent or self.engine.batch_size) and self._has_room():
-            if (coroutine := next(pending, None)) is None:
+        # Views prepared ahead may fill the room if the batch size has decreased.
+        while self._in_flight < (max_concurrent or self.engine.batch_size) and (
+            self._has_room() or not self._in_flight
+        ):
+            if (flight := next(pending, None)) is None:
+                self._prepare_ahead()
                 break
             self._in_flight += 1
-            self._advance(InFlight(coroutine), partial(next, coroutine))
+            if flight.is_stopped:
+                self._resume(flight)
+        self._submit_renders()
         return self._in_flight > 0
+
+    def _lift_barrier(self, coroutine: TurnCoroutine) -> InFlight:
+        ahead = self._ahead.pop(coroutine, None)
+        return ahead or self._unprepared.pop(coroutine, None) or InFlight(coroutine)
+
+    def _prepare_ahead(self) -> None:
+        """Prepare the next turns of coroutines at the barrier, unless others wait for views or many are prepared."""
+        while (
+            self._unprepared
+            and self._in_flight
+            and len(self._ahead) < self.engine.batch_size
+            and not self._is_rendering_now()
+        ):
+            coroutine = next(iter(self._unprepared))
+            self._ahead[coroutine] = flight = self._unprepared.pop(coroutine)
+            self._resume(flight)
+
+    def _is_rendering_now(self) -> bool:
+        """Return True if a coroutine that is not ahead waits for a view."""
+        waiting = chain(self._drawing, self._to_draw)
+        return any(flight.coroutine not in self._ahead for flight, _ in waiting)
 
     def _submit_renders(self) -> None:
         """Submit as many views to the rendering thread as there is room for."""
@@ -140,9 +171,10 @@ class TurnScheduler:
         """
         if not self._drawing:
             return False
-        if self.engine.capabilities.streaming:
-            return not self._asked or self._drawing[0][1].done()
-        return len(self._asked) < self.engine.batch_size
+        if self.engine.capabilities.streaming and self._drawing[0][1].done():
+            return True
+        enough = 1 if self.engine.capabilities.streaming else self.engine.batch_size
+        return len(self._asked) < enough and self._is_rendering_now()
 
     def _take_rendered(self) -> None:
         flight, future = self._drawing.popleft()
@@ -177,14 +209,21 @@ class TurnScheduler:
         for (flight, _), verdict in zip(waiting, verdicts, strict=True):
             self._advance(flight, partial(flight.coroutine.send, list(verdict)))
 
+    def _resume(self, flight: InFlight) -> None:
+        flight.is_stopped = False
+        self._advance(flight, partial(next, flight.coroutine))
+
     def _advance(self, flight: InFlight, step: Callable[[], Need]) -> None:
         """Take the next step of a coroutine, and queue the requests that it yields."""
         try:
             need = step()
         except StopIteration:
-            self._in_flight -= 1
+            if self._ahead.pop(flight.coroutine, None) is None:
+                self._in_flight -= 1
             return
-        if isinstance(need, Draw):
+        if isinstance(need, Barrier):
+            self._stop_at_barrier(flight, need)
+        elif isinstance(need, Draw):
             self._to_draw.append((flight, need))
         elif isinstance(need, Ask):
             flight.replies = {request.dialogue_id: None for request in need.requests}
@@ -193,6 +232,18 @@ class TurnScheduler:
                 self.engine.submit(need.requests)
         else:
             self._to_judge.append((flight, need.case))
+
+    def _stop_at_barrier(self, flight: InFlight, barrier: Barrier) -> None:
+        """Stop a coroutine after its turn, or before the first request of the next one if it is ahead."""
+        flight.is_stopped = True
+        if barrier.request is None:
+            self._in_flight -= 1
+            self._unprepared[flight.coroutine] = flight
+        elif flight.coroutine not in self._ahead:
+            self._resume(flight)
+        elif self.engine.capabilities.prefetch:
+            with engine_faults(self.engine):
+                cast("Prefetcher", self.engine).prefetch([barrier.request])
 
 
 @contextmanager

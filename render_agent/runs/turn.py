@@ -1,15 +1,14 @@
 """One turn of one question: observe, prompt, ask, parse, move, record.
 
-A turn is a coroutine that yields requests (`Draw`, `Ask`, `Judge`). The scheduler serves requests of the same kind from
-several questions in one batch.
+A turn is a coroutine that yields requests (`Draw`, `Barrier`, `Ask`, `Judge`). The scheduler serves requests of the same
+kind from several questions in one batch.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -59,26 +58,13 @@ class TurnTaker:
     agent: Agent
     tools: Tools
     probe: ProbePlan | None = None
-    _ahead: dict[str, Future[NextViews]] = field(default_factory=dict, init=False)
-
-    def render_ahead(
-        self, state: QuestionState, draw: Callable[[Callable[[], Any]], Future[Any]]
-    ) -> None:
-        """Render the views of a question's next turn with `draw`, unless many are waiting; they take memory."""
-        if len(self._ahead) < self.engine.batch_size:
-            self._ahead[state.id] = draw(partial(self.tools.views.observe, state))
-
-    def cancel_rendering(self) -> None:
-        """Cancel what `render_ahead` has not rendered yet."""
-        for future in self._ahead.values():
-            future.cancel()
 
     def take(
         self,
         state: QuestionState,
         phase: Phase,
         cost: TurnCost,
-        admit: Callable[[str], None] = lambda question_id: None,
+        admit: Callable[[Request], Iterable[Need]] = lambda request: (),
     ) -> Generator[Need, Any, Turn]:
         """Take the next turn of a question and record it.
 
@@ -86,7 +72,8 @@ class TurnTaker:
             state: The question, which is updated after the turn is logged.
             phase: The phase of the run.
             cost: Collects replies and verdicts as they arrive.
-            admit: Called before the first request; raises an exception if the turn may not be taken.
+            admit: Called with the first request before it is made, and may wait; raises an exception if the turn may not
+                be taken.
 
         Returns:
             The turn.
@@ -94,13 +81,15 @@ class TurnTaker:
         Raises:
             RenderAgentError: A view, a reply or a verdict failed; the state is unchanged.
         """
-        observation: NextViews = yield Draw(partial(self._observe, state))
+        observation: NextViews = yield Draw(partial(self.tools.views.observe, state))
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.images.get)
 
         messages = self._messages(state, observation)
         request = self._request(state, observation, messages)
-        admit(state.id)
+        preparing = time.perf_counter() - start
+        yield from admit(request)
+        start = time.perf_counter() - preparing  # without the wait
 
         plan = yield from self._follow(self.agent.ask(self.tools, context, request), cost)
         replies = yield from self._follow(_ask(plan.requests), cost)
@@ -141,11 +130,6 @@ class TurnTaker:
         self.log.append(turn)
         state.take(turn)
         return turn
-
-    def _observe(self, state: QuestionState) -> NextViews:
-        """Return the next views of a question; called in the thread that rendered earlier ones."""
-        ahead = self._ahead.pop(state.id, None)
-        return self.tools.views.observe(state) if ahead is None else ahead.result()
 
     def retire(self, dialogues: Iterable[str]) -> None:
         """Let the engine free the memory of finished dialogues."""

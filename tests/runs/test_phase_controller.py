@@ -20,9 +20,10 @@ from factories.runs import (
 
 from render_agent.engines.engine import Capabilities, Reply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.errors import EngineError
+from render_agent.errors import EngineError, RenderError
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
+from render_agent.views.free_views import FreeViews
 
 
 def order(path):
@@ -269,10 +270,11 @@ def test_views_are_rendered_while_the_engine_generates(tmp_path):
 
 @pytest.mark.parametrize("stops", [False, True], ids=["completes", "fails"])
 def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, stops):
-    """No question is asked for turn 1 before all have taken turn 0, but the next views of the others are ready by then."""
+    """No question is asked for turn 1 before all have taken turn 0, but the others are rendered and read ahead by then."""
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 3), max_turns=3))
     events, rendered = [], {str(number): threading.Event() for number in range(3)}
     engine, keep = FreeRunning(ReplayPolicy({"*": [STEP]}), batch_size=3), run.log.images.save
+    slowest, ahead = [], []
 
     def note(file, picture):
         number, name = file.split("/")[1:3]
@@ -286,16 +288,25 @@ def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, st
         FreeRunning.submit(engine, requests)
 
     def ready(timeout=None):
+        if slowest:
+            assert rendered["0"].wait(30)
+            assert rendered["1"].wait(30)
+            if len(ahead) < 2:
+                time.sleep(0.001)
+                return
+            if stops:
+                raise EngineError("gone")
+            events.append("slowest reply")
+            yield slowest.pop()
+            return
         for request, reply in ScriptedEngine.ready(engine, timeout):
             if (request.dialogue_id, request.turn) == ("2", 0):
-                assert rendered["0"].wait(30)
-                assert rendered["1"].wait(30)
-                if stops:
-                    raise EngineError("gone")
-                events.append("slowest reply")
-            yield request, reply
+                slowest.append((request, reply))
+            else:
+                yield request, reply
 
     run.log.images.save, engine.submit, engine.ready = note, submit, ready
+    engine.capabilities, engine.prefetch = Capabilities(streaming=True, prefetch=True), ahead.extend
     if stops:
         with pytest.raises(EngineError, match="gone"):
             run.go(NullObserver(), lambda config, asked: engine)
@@ -304,12 +315,99 @@ def test_next_views_are_rendered_while_the_slowest_reply_is_written(tmp_path, st
         return
     run.go(NullObserver(), lambda config, asked: engine)
     run.close()
-    slowest = events.index("slowest reply")
-    assert {("view", "0"), ("view", "1")} <= {*events[:slowest]}
-    assert {event[2] for event in events[:slowest] if event[0] == "asked"} == {0}
+    index = events.index("slowest reply")
+    assert {("view", "0"), ("view", "1")} <= {*events[:index]}
+    assert {event[2] for event in events[:index] if event[0] == "asked"} == {0}
     assert [event for event in events if event[0] == "view"].count(("view", "0")) == 1
+    assert {(request.dialogue_id, request.turn) for request in ahead[:2]} == {("0", 1), ("1", 1)}
     turns = [turn for _, turn in order(run.path)]
     assert turns == sorted(turns)
+
+
+class ReadingAhead(FreeRunning):
+    """Checks that nothing is submitted before all questions have taken the previous turn.
+
+    The last replies of the first turn are held back until a request can be read ahead.
+    """
+
+    capabilities = Capabilities(streaming=True, prefetch=True)
+
+    def __init__(self, policy, batch_size):
+        super().__init__(policy, batch_size)
+        self.ahead, self.submitted = [], []
+
+    def ready(self, timeout=None):
+        is_first_turn = {turn for _, turn in self.submitted} == {0}
+        if is_first_turn and len(self._waiting) <= self.batch_size and not self.ahead:
+            time.sleep(0.001)
+        else:
+            yield from super().ready()
+
+    def prefetch(self, requests):
+        self.ahead += requests
+
+    def submit(self, requests):
+        for request in requests:
+            assert request.turn >= max([turn for _, turn in self.submitted], default=0)
+            self.submitted.append((request.dialogue_id, request.turn))
+        super().submit(requests)
+
+
+def test_questions_can_fail_and_end_at_a_barrier(tmp_path, monkeypatch):
+    questions, observe = make_questions(tmp_path, 9), FreeViews.observe
+    broken = []
+
+    def failing(self, state):
+        if (state.id, len(state.turns)) in broken:
+            raise RenderError("broken view")
+        return observe(self, state)
+
+    monkeypatch.setattr(FreeViews, "observe", failing)
+    options = {"max_turns": 5, "max_batched_turns": 5}
+    reference, _ = play(tmp_path, questions, walking(9, turns=4), **options)
+    broken += [("3", 1), ("7", 2)]
+    engine = ReadingAhead(walking(9, turns=4).policy, batch_size=3)
+    path, results = play(tmp_path, questions, engine, **options)
+    assert results["counts"]["failed"] == 2
+    assert results["counts"]["answered"] == 7
+    expected = transcripts(reference)
+    expected["3"], expected["7"] = expected["3"][:1], expected["7"][:2]
+    assert transcripts(path) == expected
+    # Requests that were read ahead are submitted later, unchanged.
+    assert engine.ahead
+    assert {(request.dialogue_id, request.turn) for request in engine.ahead} <= {*engine.submitted}
+    broken.clear()
+    resumed = ReadingAhead(walking(9, turns=4).policy, batch_size=3)
+    resumed.submitted = [("", 1)]  # resumed questions take turns 1 and 2
+    go_on(path, resumed)
+    assert transcripts(path) == transcripts(reference)
+
+
+def test_batched_turns_are_announced_after_the_previous_one(tmp_path):
+    """The observer hears of each batched turn with its questions, after their previous turns."""
+    events = []
+
+    class Listener(NullObserver):
+        def on_phase_start(self, phase, states):
+            events.append((phase, {state.id: len(state.turns) for state in states}))
+
+        def on_turn(self, state, turn):
+            events.append((state.id, turn.number))
+
+    run = start_run(
+        make_config(tmp_path, make_questions(tmp_path, 4), max_turns=4, max_batched_turns=2)
+    )
+    run.go(Listener(), lambda config, asked: ReadingAhead(walking(4).policy, batch_size=2))
+    run.close()
+    phases = [(phase, turns) for phase, turns in events if isinstance(turns, dict)]
+    all_ids = "0123"
+    assert phases == [
+        ("batched", dict.fromkeys(all_ids, 0)),
+        ("batched", dict.fromkeys(all_ids, 1)),
+        ("finishing", dict.fromkeys("12", 2)),
+    ]
+    numbers = [turns for _, turns in events if not isinstance(turns, dict)]
+    assert numbers[:8] == sorted(numbers[:8])
 
 
 def test_ground_truth_is_in_no_message(tmp_path):

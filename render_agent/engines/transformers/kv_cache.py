@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,23 +37,18 @@ class CachedSequence:
     """A dialogue in the cache."""
 
     question_id: str
-    ids: list[int] = field(default_factory=list)
-    """Tokens whose keys and values are in the pages."""
+    ids: list[int] = field(default_factory=list)  # tokens whose keys and values are in the pages
     pages: list[int] = field(default_factory=list)
-    prompt: PreparedPrompt | None = None
-    """The last prompt that was read."""
-    pinned: bool = False
-    """True while a turn is in progress; pinned sequences are not evicted."""
-    last_used: int = 0
-    """Value of the cache's use counter when the sequence was last unpinned."""
-    states: SequenceStates = field(default_factory=SequenceStates)
-    """States of recurrent layers."""
-    by_blocks: bool = False
-    """Reuse only complete blocks of prompts (see `fixed_shapes`)."""
+    prompt: PreparedPrompt | None = None  # the last prompt that was read
+    pinned: bool = False  # True while a turn is in progress; pinned sequences are not evicted
+    last_used: int = 0  # value of the cache's use counter when the sequence was last unpinned
+    states: SequenceStates = field(default_factory=SequenceStates)  # states of recurrent layers
+    by_blocks: bool = False  # reuse only complete blocks of prompts (see `fixed_shapes`)
+    reused: int = sys.maxsize  # tokens of a prompt read ahead that were in the cache before
 
     def mark_read(self, prompt: PreparedPrompt) -> None:
         """Record that all tokens of a prompt are in the pages."""
-        self.ids, self.prompt = list(prompt.ids), prompt
+        self.ids, self.prompt, self.reused = list(prompt.ids), prompt, sys.maxsize
         self.states.mark_read()
 
     def mark_written(self, token: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -84,11 +85,6 @@ class Scheduler:
         self._deliver = deliver
         self._note = note
 
-    @property
-    def is_busy(self) -> bool:
-        """True if any sample is in progress."""
-        return bool(self.reading or self.active)
-
     def place(self, sample: Sample) -> bool | None:
         """Reserve pages for a sample; return True on success, None if it must wait, False if it failed."""
         if (error := self.loaded.length_error(len(sample.ids))) is not None:
@@ -103,8 +99,6 @@ class Scheduler:
             self.reading += [sample] if outcome else []
             return outcome or None
         self._note_fault(outcome, 1)
-        if sample.placed is not None and sample.placed in self.cache.sequences:
-            self.cache.evict(sample.sequence)
         if self.cache.sequences:
             self.cache.budget = max(1, min(self.cache.budget, self.cache.bytes))
             self.cache.evict_idle()
@@ -120,23 +114,24 @@ class Scheduler:
         question = sample.request.dialogue_id if not sample.number else f"\0{id(sample)}"
         existing = self.cache.find_idle(question)
         sequence = existing or self.cache.add(question, prompt, sample.request.question_id)
-        sequence.pinned, sample.placed = True, sequence
+        sample.placed = sequence
         sample.start = sequence.cached_tokens(prompt)
+        sample.cached = min(sample.start, sequence.reused)
         sample.limit = self.loaded.reply_limit(sample.request, len(sample.ids))
-        if self.cache.reserve(sequence, sample.start, len(sample.ids) + sample.limit, evicts):
+        tokens = len(sample.ids) + sample.limit
+        is_reserved: bool | None = None
+        try:
+            is_reserved = self.cache.reserve(sequence, sample.start, tokens, evicts)
+        finally:
+            if is_reserved is None or (existing is None and not is_reserved):
+                self.cache.evict(sequence)
+        if is_reserved:
             sequence.ids, sequence.prompt = sequence.ids[: sample.start], prompt
-            sample.placed_at = time.perf_counter()
-            return True
-        sequence.pinned = False
-        if existing is None:
-            self.cache.evict(sequence)
-        return False
+            sequence.pinned, sample.placed_at = True, time.perf_counter()
+        return bool(is_reserved)
 
     def read(self) -> None:
-        """Prefill the next placed prompts in one call, and choose the first tokens of their replies.
-
-        A prompt that is too long for one call is split into chunks, one per call.
-        """
+        """Prefill the next placed prompts, or a chunk of a long one, in one call; choose the first tokens of replies."""
         max_tokens = self.read_ceiling.clamp(self.read_tokens)
         group = [self.reading[0]]
         for sample in self.reading[1 : MAX_PROMPTS if self.shapes else None]:
@@ -144,6 +139,37 @@ class Scheduler:
                 break
             group.append(sample)
         self._read_group(group, max_tokens)
+
+    def read_ahead(self, samples: Sequence[Sample]) -> None:
+        """Prefill prompts that are requested later, as many as fit in one call, and leave their dialogues idle.
+
+        The last token, or block with fixed shapes, is left to the request. So is what would need an eviction or causes a
+        fault. Samples that remain unplaced are for the next call.
+        """
+        room = self.read_ceiling.clamp(self.read_tokens)
+        ends: dict[Sample, int] = {}
+        for sample in samples[:MAX_PROMPTS]:
+            if attempt(partial(self._reserve_pages, sample, False), self._device) is not True:
+                continue
+            start, last = sample.start, len(sample.ids) - 1
+            places = [end for _, end in blocks(sample.in_flight.prompt, start, last)]
+            complete = places[:-1] if self.shapes else places
+            end = max((place for place in complete if place - start <= room), default=start)
+            if end > start:
+                ends[sample] = end
+                room -= end - start
+            else:
+                self.cache.unpin(sample.sequence)
+                sample.placed = None if ends else sample.placed
+        if not ends:
+            return
+        self.calls += 1
+        outcome = attempt(partial(self._first_tokens, [*ends], [*ends.values()]), self._device)
+        for sample, end in ends.items():
+            if not isinstance(outcome, Fault):
+                sample.sequence.ids = list(sample.ids[:end])
+                sample.sequence.reused = sample.cached
+            self.cache.unpin(sample.sequence)
 
     def _read_group(self, group: Sequence[Sample], max_tokens: int) -> None:
         """Prefill several prompts, or a chunk of a single one, in one call."""
@@ -281,7 +307,7 @@ class Scheduler:
         """Deliver a complete reply, and keep its pages for the next turn of the dialogue."""
         ended = sample.written[-1] in self.loaded.ends
         text = self.loaded.text(sample.written, sample.in_flight.prompt.text)
-        tokens = Tokens(len(sample.ids), len(sample.written), sample.start, sample.thought_tokens)
+        tokens = Tokens(len(sample.ids), len(sample.written), sample.cached, sample.thought_tokens)
         seconds = time.perf_counter() - sample.placed_at
         mean_rows = max(1, round(sample.rows_summed / len(sample.written)))
         self.active.remove(sample)
@@ -292,10 +318,7 @@ class Scheduler:
         self._deliver(sample, Reply((text,), tokens, seconds, mean_rows, finish))
 
     def _retry(self, sample: Sample, fault: Fault) -> bool:
-        """Free memory for a sample that failed without others; return False if it should not be retried.
-
-        On a GPU, wait, because other processes may release memory.
-        """
+        """Free memory, and wait on a GPU, for a sample that failed alone; return False if it should not be retried."""
         seconds = retry_delays(self._device)
         if not fault.out_of_memory or sample.retries >= len(seconds):
             return False

@@ -35,10 +35,8 @@ class InFlightRequest:
     """A request in flight."""
 
     request: Request
-    built: Future[BuiltPrompt]
-    """The prompt, which another thread builds."""
-    samples: dict[int, Reply] = field(default_factory=dict)
-    """Completed samples by index."""
+    built: Future[BuiltPrompt]  # the prompt, which another thread builds
+    samples: dict[int, Reply] = field(default_factory=dict)  # completed samples by index
 
     @property
     def prompt(self) -> PreparedPrompt:
@@ -57,19 +55,14 @@ class Sample(PartialReply):
     """One sample of a request. It waits, is placed in the cache, prefilled, and generated token by token."""
 
     in_flight: InFlightRequest
-    number: int
-    """Index among the samples of the request."""
+    number: int  # index among the samples of the request
     placed: CachedSequence | None = None
-    start: int = 0
-    """Tokens of the prompt that were already in the cache."""
-    placed_at: float = 0.0
-    """Time in seconds at which it was placed."""
-    offset: int = 0
-    """Difference between the position and the index of a token."""
-    rows_summed: int = 0
-    """Sum of the number of rows over all its decoding steps."""
-    retries: int = 0
-    """Retries because of missing memory."""
+    start: int = 0  # tokens of the prompt that were already in the cache
+    cached: int = 0  # those of them that were not read ahead for this prompt
+    placed_at: float = 0.0  # time in seconds at which it was placed
+    offset: int = 0  # difference between the position and the index of a token
+    rows_summed: int = 0  # sum of the number of rows over all its decoding steps
+    retries: int = 0  # retries because of missing memory
 
     @property
     def request(self) -> Request:

@@ -70,7 +70,10 @@ class ContinuousEngine:
         self.most_rows = most_rows = min(most_rows, self.shapes.rows if self.shapes else most_rows)
         self.dialogue_tokens = dialogue_tokens
         self.capabilities = Capabilities(
-            streaming=True, guided_decoding=loaded.guides is not None, scoring=True
+            streaming=True,
+            guided_decoding=loaded.guides is not None,
+            scoring=True,
+            prefetch=not loaded.inputs.family.recurrent,
         )
         self._scoring = Sizing(device_memory(loaded.model), MAX_SCORING_ROWS)
         self._events: list[str] = []
@@ -87,6 +90,7 @@ class ContinuousEngine:
         )
         self._turns = self._turn_tokens = self._steps_waited = 0
         self._queue: list[Sample] = []
+        self._ahead: dict[str, Sample] = {}
         self._answered: list[tuple[Request, Reply]] = []
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "preparing")
         self._switch_before = sys.getswitchinterval()
@@ -120,22 +124,25 @@ class ContinuousEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue requests; `ready` returns their replies. Prompts are built in other threads."""
         for request in requests:
-            sequence = self.cache.find_idle(request.dialogue_id)
-            earlier = sequence.prompt.images if sequence and sequence.prompt else ()
-            seen = {image.file for image in earlier}
-            built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
-            in_flight = InFlightRequest(request, built)
+            in_flight = self._build(request, self._ahead.pop(request.dialogue_id, None))
             self._queue += [Sample(in_flight, number) for number in range(request.distinct_samples)]
+
+    def prefetch(self, requests: Sequence[Request]) -> None:
+        """Read prompts ahead, as in `Prefetcher.prefetch`."""
+        for request in requests:
+            self._ahead[request.dialogue_id] = Sample(self._build(request), 0)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Generate until at least one reply is complete, and yield all complete ones."""
         deadline = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
-        while not self._answered and (self._queue or scheduler.is_busy):
+        while not self._answered and (self._queue or scheduler.reading or scheduler.active):
             if not scheduler.reading:
                 self._admit()
             if scheduler.reading:
                 scheduler.read()
+            elif not self._queue:
+                self._read_ahead()
             if scheduler.active:
                 scheduler.step()
             elif scheduler.reading:
@@ -156,8 +163,8 @@ class ContinuousEngine:
         return score_choices(self.loaded, requests, choices, self._scoring)
 
     def await_prompts(self) -> None:
-        """Wait until the prompts of all queued requests are built."""
-        wait({sample.in_flight.built for sample in self._queue})
+        """Wait until the prompts of all queued and prefetched requests are built."""
+        wait({sample.in_flight.built for sample in [*self._queue, *self._ahead.values()]})
 
     def forget_lengths(self) -> None:
         """Discard the measured lengths of dialogues."""
@@ -170,6 +177,7 @@ class ContinuousEngine:
     def retire(self, dialogue_id: str) -> None:
         """Drop the cached pages and images of a dialogue."""
         self.loaded.inputs.retire(dialogue_id)
+        self._ahead.pop(dialogue_id, None)
         if sequence := self.cache.find_idle(dialogue_id):
             self.cache.evict(sequence)
 
@@ -179,6 +187,30 @@ class ContinuousEngine:
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
         self.loaded.close()
+
+    def _build(self, request: Request, ahead: Sample | None = None) -> InFlightRequest:
+        """Build a prompt in another thread, unless it was built ahead without an error."""
+        if ahead and (ahead.request.messages, ahead.request.tools) == (
+            request.messages,
+            request.tools,
+        ):
+            built = ahead.in_flight.built
+            if not built.done() or built.exception() is None:
+                return InFlightRequest(request, built)
+        sequence = self.cache.find_idle(request.dialogue_id)
+        earlier = sequence.prompt.images if sequence and sequence.prompt else ()
+        seen = {image.file for image in earlier}
+        built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
+        return InFlightRequest(request, built)
+
+    def _read_ahead(self) -> None:
+        """Read the prompts built ahead once there are as many as active replies, so that each call reads several."""
+        waiting = [sample for sample in self._ahead.values() if sample.placed is None]
+        built = [
+            s for s in waiting if s.in_flight.built.done() and not s.in_flight.built.exception()
+        ]
+        if built and len(built) >= len(self.scheduler.active):
+            self.scheduler.read_ahead(built)
 
     def _admit(self) -> None:
         """Place the prompts of the next prefill call, if enough of them are waiting and there is room."""

@@ -1,0 +1,227 @@
+"""Prompts that are read ahead of their requests are in the cache, and change no reply and no token count."""
+
+import dataclasses
+
+import pytest
+import torch
+from conftest import mostly_slow
+from factories.dialogues import Dialogues, load
+from factories.models import small_model
+from factories.runs import NullObserver, cut, go_on, make_config, make_questions, transcripts
+
+from render_agent.dialogue import chat
+from render_agent.engines.transformers import scheduler
+from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
+from render_agent.runs.runner import start_run
+
+LARGE_BUDGET = 1 << 30
+FEW = {"count": 5, "turns": 3}
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return load(small_model())
+
+
+class Rounds:
+    """Leads dialogues with a barrier after each turn, and counts the prompt tokens read before and after it lifts."""
+
+    def __init__(self, engine, monkeypatch, prefetches=True, waits=True, **more):
+        self.engine, self.led = engine, Dialogues(**FEW | more)
+        self.prefetches, self.waits = prefetches, waits
+        self.before, self.after = [], []
+        self.tokens = 0
+        read = scheduler.prefill
+
+        def counted(model, cache, entries, *shared):
+            self.tokens += sum(len(entry.ids) - entry.start for entry in entries)
+            return read(model, cache, entries, *shared)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(scheduler, "prefill", counted)
+            while names := [name for name in self.led.ids if self.is_due(name)]:
+                self.take_turn(names)
+        self.said = self.led.said
+
+    def is_due(self, name):
+        return len(self.led.replies[name]) < self.led.turns[name]
+
+    def take_turn(self, names):
+        ahead = self.tokens
+        self.engine.submit([self.led.request(name) for name in names])
+        done = []
+        while len(done) < len(names):
+            for request, reply in self.engine.ready():
+                if not done:
+                    self.after.append(self.tokens - ahead)
+                    ahead = self.tokens
+                done.append(request.dialogue_id)
+                self.complete(done[-1], reply)
+        self.before.append(self.tokens - ahead)
+
+    def complete(self, name, reply):
+        led = self.led
+        led.replies[name].append(reply)
+        answer = chat.assistant(reply.text if reply.error is None else "nothing")
+        led.messages[name] = [*led.messages[name], answer]
+        if self.prefetches and self.is_due(name):
+            messages = led.messages[name]
+            self.engine.prefetch([led.request(name)])
+            led.messages[name] = messages
+            if self.waits:
+                self.engine.await_prompts()
+
+    @property
+    def later_counts(self):
+        """Token counts of all turns but the first, in which dialogues share the instructions in any order."""
+        return {name: [r.tokens for r in own[1:]] for name, own in self.led.replies.items()}
+
+
+@pytest.fixture
+def make(loaded):
+    def make(budget=LARGE_BUDGET, **more):
+        own = dataclasses.replace(loaded)
+        return ContinuousEngine(own, budget=budget, most_rows=64, **more)
+
+    return make
+
+
+@pytest.fixture
+def run(make, monkeypatch):
+    return lambda engine=None, **more: Rounds(engine or make(), monkeypatch, **more)
+
+
+@pytest.fixture(scope="module")
+def expected(loaded):
+    with pytest.MonkeyPatch.context() as patch:
+        engine = ContinuousEngine(dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=64)
+        return Rounds(engine, patch, prefetches=False)
+
+
+def test_next_prompts_are_read_before_the_barrier_lifts(run, expected):
+    ahead = run()
+    assert ahead.said == expected.said
+    assert ahead.later_counts == expected.later_counts
+    assert expected.before == [0, 0, 0]
+    # The last reply of a turn completes after the others, so the prompt of its dialogue is not read ahead.
+    assert ahead.before[0] > 0.4 * expected.after[1]
+    assert ahead.before[0] + ahead.after[1] <= expected.after[1] + FEW["count"]
+
+
+def test_fixed_shapes_read_only_complete_blocks_ahead(make, run):
+    long = {"instructions": "Explore the room. " * 60}
+    ahead = run(make(reproducible=True), **long)
+    alone = run(make(reproducible=True), prefetches=False, **long)
+    assert ahead.before[0] > 0
+    assert ahead.said == alone.said
+    assert ahead.later_counts == alone.later_counts
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"temperature": 1.0, "num_samples": 3}, {"schema": {"type": "object"}}],
+    ids=["samples", "guided"],
+)
+def test_other_requests_are_unaffected(run, more):
+    assert run(**more).said == run(prefetches=False, **more).said
+
+
+def test_prompt_is_built_once_and_not_read_ahead_if_its_request_comes_first(
+    make, run, expected, monkeypatch
+):
+    engine = make()
+    monkeypatch.setattr(Scheduler, "read_ahead", lambda self, samples: None)
+    prepare, built = engine.loaded.inputs.prepare, []
+    monkeypatch.setattr(
+        engine.loaded.inputs, "prepare", lambda request: built.append(1) or prepare(request)
+    )
+    late = run(engine, waits=False)
+    assert (late.said, late.before) == (expected.said, expected.before)
+    assert len(built) == sum(map(len, late.led.replies.values()))
+    assert engine._ahead == {}
+
+
+def test_changed_request_is_built_again(make, expected):
+    engine, led = make(), Dialogues(**FEW)
+    other = dataclasses.replace(led.request("q1"), dialogue_id="q0")
+    engine.prefetch([other])
+    led = Dialogues(**FEW)
+    assert engine.generate([led.request("q0")])[0].samples == expected.said["q0"][0]
+    engine.prefetch([led.request("q1")])
+    engine.retire("q1")
+    assert engine._ahead == {}
+
+
+@pytest.mark.parametrize("pages", [4, 9])
+def test_nothing_is_evicted_for_prompts_read_ahead(make, run, expected, monkeypatch, pages):
+    engine = make(budget=pages * make().cache.page_bytes)
+    read_ahead, attempts = Scheduler.read_ahead, []
+
+    def watched(self, samples):
+        before = self.cache.evicted, len(self.cache.sequences), self.cache.num_pinned
+        read_ahead(self, samples)
+        assert (self.cache.evicted, self.cache.num_pinned) == (before[0], before[2])
+        assert len(self.cache.sequences) >= before[1]
+        attempts.append(len(samples))
+
+    monkeypatch.setattr(Scheduler, "read_ahead", watched)
+    assert run(engine).said == expected.said
+    assert attempts
+    assert engine.cache.evicted > 0
+
+
+@pytest.mark.parametrize("step", ["prefill", "reserve"])
+def test_running_out_of_memory_while_reading_ahead_is_ignored(
+    make, run, expected, monkeypatch, step
+):
+    engine = make()
+    owner = scheduler if step == "prefill" else engine.cache
+    read_ahead, faults = Scheduler.read_ahead, []
+
+    def failing(*args, **more):
+        faults.append(step)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def starved(self, samples):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, failing)
+            read_ahead(self, samples)
+
+    monkeypatch.setattr(Scheduler, "read_ahead", starved)
+    starved_run = run(engine)
+    assert faults
+    assert starved_run.said == expected.said
+    assert starved_run.led.events == []
+    assert engine.cache.num_pinned == 0
+
+
+@pytest.mark.parametrize("reproducible", mostly_slow(["off", "on"], "on"))
+def test_transcripts_do_not_depend_on_reading_ahead(tmp_path, monkeypatch, reproducible):
+    asked = make_questions(tmp_path, 3)
+    options = {
+        "engine": "transformers",
+        "model": str(small_model()),
+        "reproducible": reproducible,
+        "batch_size": 2,
+        "max_turns": 3,
+        "max_new_tokens": 6,
+        "image_size": (64, 48),
+    }
+    read_ahead, calls = Scheduler.read_ahead, []
+    monkeypatch.setattr(Scheduler, "read_ahead", lambda *args: calls.append(1) or read_ahead(*args))
+
+    def play(**more):
+        run = start_run(make_config(tmp_path, asked, **options, **more))
+        run.go(NullObserver())
+        run.close()
+        return run.path
+
+    path = play(max_batched_turns=4)
+    assert calls
+    expected = transcripts(path)
+    assert transcripts(play(max_batched_turns=0)) == expected
+    assert transcripts(play(max_batched_turns=1)) == expected
+    cut(path, 4)  # killed in the second turn and resumed
+    go_on(path)
+    assert transcripts(path) == expected
