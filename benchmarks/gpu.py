@@ -6,8 +6,9 @@
 Models have published shapes and random weights, created on the GPU. Unless noted, replies are forced, so that every
 schedule does the same work. Sequential schedules are measured on a few questions with few turns, because their time is
 proportional to the tokens generated; ratios compare tokens per second, and fewer turns make them smaller. The lower bound
-is the minimum time for the same work at the copy and matrix-product rates measured here. Steps run in order of importance
-until the time is up; skipped steps are listed. The page is rewritten after every step.
+is the minimum time for the same work at the copy and matrix-product rates measured here. `read_ahead` is the share of
+prompt tokens that were read while other questions still took their previous turn. Steps run in order of importance until
+the time is up; skipped steps are listed. The page is rewritten after every step.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ CROWDED_SECONDS = 3.0
 REPRODUCIBLE = ", reproducible"  # end of the names of steps with `--reproducible on`
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
-    " peak_gb prefilled_over_first_seen failed questions_that_differ events"
+    " peak_gb prefilled_over_first_seen read_ahead failed questions_that_differ events"
 ).split()
 
 
@@ -150,6 +151,32 @@ def crowd(device: Any, readings: int) -> Iterator[None]:
 
 def _out_of_memory(*args: Any) -> None:
     raise MemoryError
+
+
+@contextlib.contextmanager
+def count_read_ahead() -> Iterator[Callable[[], float]]:
+    """Yield a function that returns the share of prompt tokens that were read ahead of their requests."""
+    tokens = {True: 0, False: 0}
+    is_ahead = False
+    prefill, read_ahead = scheduler.prefill, Scheduler.read_ahead
+
+    def counted(model: Any, cache: Any, entries: Sequence[Any], *more: Any) -> Any:
+        tokens[is_ahead] += sum(len(entry.ids) - entry.start for entry in entries)
+        return prefill(model, cache, entries, *more)
+
+    def marked(self: Scheduler, samples: Sequence[Any]) -> None:
+        nonlocal is_ahead
+        is_ahead = True
+        try:
+            read_ahead(self, samples)
+        finally:
+            is_ahead = False
+
+    with (
+        mock.patch.object(scheduler, "prefill", counted),
+        mock.patch.object(Scheduler, "read_ahead", marked),
+    ):
+        yield lambda: round(tokens[True] / max(1, sum(tokens.values())), 3)
 
 
 class GpuMonitor:
@@ -276,12 +303,14 @@ class Measurement:
                 around.enter_context(mock.patch.dict(SHAPES, {device: shapes}))
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
+            read_ahead = around.enter_context(count_read_ahead())
             monitor = GpuMonitor(device == "cuda")
             trial = bench.measure(variant, config, step.killed_after)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible} {step.call_tokens}"
         reference = self.transcripts.setdefault(same, trial.work)
         row = summarize_trials([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
+        row["read_ahead"] = read_ahead()
         row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
         self.done.append(row)
         shown = {name: row.get(name) for name in COLUMNS if row.get(name) is not None}
