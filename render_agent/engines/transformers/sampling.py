@@ -152,7 +152,7 @@ def choose_tokens(
         if constrained or is_async:
             tokens = most_likely.tolist()
     for index, token in zip(constrained, tokens[len(rows) :], strict=True):
-        if not rows[index].accepts(tokens[index]):
+        if tokens[index] != token and not rows[index].accepts(tokens[index]):
             tokens[index] = token
     return [
         token if (due := row.due) is None else due for row, token in zip(rows, tokens, strict=False)

@@ -19,6 +19,7 @@ from factories.runs import make_questions, play
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.engines.transformers import sampling
 from render_agent.engines.transformers.constrained_decoding import Guides, make_guides
 from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.sampling import (
@@ -382,6 +383,42 @@ def test_guided_replies_are_the_same_with_reuse_of_the_cache(engine, replies):
     cached = continuous.generate(MIXED)
     assert [reply.samples for reply in cached] == [reply.samples for reply in replies]
     assert [reply.finish for reply in cached] == [reply.finish for reply in replies]
+
+
+class DeviceTensor(torch.Tensor):
+    """A tensor that looks like one on a GPU, and records when the CPU waits for it."""
+
+    is_cuda = True
+    events = None
+
+    def tolist(self):
+        self.events.append("wait")
+        return super().tolist()
+
+
+def test_masks_are_computed_before_the_cpu_waits_for_the_logits(engine, monkeypatch):
+    """On a GPU, a step is launched, its masks are computed meanwhile, and then its tokens are awaited, once."""
+    requests = [make_request(seed, temperature=0, max_new_tokens=30) for seed in range(3)]
+    expected = [reply.samples for reply in engine.generate(requests)]
+    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    decoder, masks, events = continuous.scheduler.decoder, sampling.allowed_tokens, []
+    launch = decoder.step
+    monkeypatch.setattr(DeviceTensor, "events", events)
+
+    def recorded_launch(rows):
+        events.append("launch")
+        return tuple(tensor.as_subclass(DeviceTensor) for tensor in launch(rows))
+
+    def recorded_masks(guides, logits):
+        events.append("masks")
+        return masks(guides, logits.as_subclass(torch.Tensor))
+
+    monkeypatch.setattr(decoder, "step", recorded_launch)
+    monkeypatch.setattr(sampling, "allowed_tokens", recorded_masks)
+    replies = continuous.generate(requests)
+    assert [reply.samples for reply in replies] == expected
+    steps = " ".join(events).count("launch masks wait")
+    assert steps == events.count("launch") == events.count("wait") > 20
 
 
 def test_rows_without_a_schema_are_not_constrained(engine, replies):
