@@ -1,7 +1,6 @@
 """Parsing replies to probes: never raises, enforces limits, and notes what was dropped."""
 
 import json
-from functools import cache
 
 import jsonschema
 import pytest
@@ -19,15 +18,9 @@ from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.util.safe_parse import convert, to_plain
 
-EVERYTHING = ("map", "counts", "pose", "seen")
+KEYS = probe_keys(("map", "counts", "pose", "seen"), free=True)
 
-
-@cache
-def keys(names=EVERYTHING):
-    return probe_keys(names, free=True)
-
-
-WHOLE = {
+REPLY = {
     "objects": [{"category": "Office-Chair", "position": [1, -2.5], "sure": 80, "length_meters": 0.9}],
     "counts": [{"category": "office chair", "count": 1}],
     "position": [0.5, 1],
@@ -38,10 +31,10 @@ WHOLE = {
 
 
 def test_complete_reply_is_parsed():
-    schema = ProbePlan(keys(), general()).schema
-    jsonschema.validate(WHOLE, dict(schema))
+    schema = ProbePlan(KEYS, general()).schema
+    jsonschema.validate(REPLY, dict(schema))
     assert not LLMatcher.validate_grammar(build_grammar(schema))  # usable for guided decoding
-    belief = read_belief(json.dumps(WHOLE), keys().keys())
+    belief = read_belief(json.dumps(REPLY), KEYS.keys())
     (chair,) = belief.objects
     assert (chair.category, chair.position, chair.sure, chair.length) == ("office chair", (1, -2.5), 80, 0.9)  # fmt: skip
     assert (belief.position, belief.yaw, belief.unseen, belief.area) == ((0.5, 1), -90, ("lamp",), 14.5)  # fmt: skip
@@ -61,10 +54,10 @@ def test_complete_reply_is_parsed():
         ('{"objects": [{"category": "bed", "position": [1, 2]}]} no: {"objects": [{"category": "bed", "position": [3, 4]}]}', [(3, 4)]),
     ],
 )  # fmt: skip
-def test_map_formats(reply, places):
+def test_spellings_of_a_map(reply, places):
     belief = read_belief(reply, {"objects"})
-    found = [thing.position for thing in belief.of("bed")] if isinstance(belief, Belief) else []
-    assert found == places
+    beds = belief.of("bed") if isinstance(belief, Belief) else []
+    assert [bed.position for bed in beds] == places
 
 
 @pytest.mark.parametrize(
@@ -87,7 +80,7 @@ def test_contradictions_and_limits_are_noted():
     assert belief.counts == {"chair": 3}
     assert belief.area is None
     text = "; ".join(belief.notes)
-    for part in ("beyond 200", "100 objects have", "'table'", "'sofa'", "floor_square_meters cannot", "3 chair, and the list has 100"):  # fmt: skip
+    for part in ("200", "100 objects", "'table'", "'sofa'", "floor_square_meters", "3 chair"):
         assert part in text
 
 
@@ -95,7 +88,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from([*WHOLE, "category", "sure", "x"]), inner, max_size=5)
+        | st.dictionaries(st.sampled_from([*REPLY, "category", "sure", "x"]), inner, max_size=5)
     ),
     max_leaves=20,
 )
@@ -105,12 +98,12 @@ JSON = st.recursive(
 @given(JSON.map(json.dumps) | st.text(max_size=60), st.integers(0, 200))
 def test_read_belief_never_raises_and_round_trips(reply, cut):
     for text in (reply, reply[:cut], reply + "}", '{"objects": ' + reply):
-        read = read_belief(text, keys().keys())
-        if isinstance(read, Malformed):
-            assert read.reason
+        belief = read_belief(text, KEYS.keys())
+        if isinstance(belief, Malformed):
+            assert belief.reason
         else:
-            assert len(read.notes) <= MAX_NOTES
-            assert convert(json.loads(json.dumps(to_plain(read))), Belief) == read
+            assert len(belief.notes) <= MAX_NOTES
+            assert convert(json.loads(json.dumps(to_plain(belief))), Belief) == belief
 
 
 def test_probes_without_views_or_moves_are_rejected():

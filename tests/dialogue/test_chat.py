@@ -1,9 +1,11 @@
+"""Chat messages: escaped special tokens, thinking blocks and images."""
+
 import json
 
 import pytest
 from conftest import test_data
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import (
     assistant,
@@ -52,24 +54,19 @@ def test_added_tokens_of_qwen_are_escaped(tokenizer):
     assert len(tokens) > 20
     for token in tokens:
         assert special & set(tokenizer.encode(token, add_special_tokens=False).ids)
-        for words in (
-            token,
-            f"<{token}>",
-            f"<|{token}|>",
-            token[:5] + token + token[5:],
-            token * 2,
-        ):
+        for form in ("{0}", "<{0}>", "<|{0}|>", "{1}{0}{2}", "{0}{0}"):
+            words = form.format(token, token[:5], token[5:])
             ids = tokenizer.encode(escape_special_tokens(words), add_special_tokens=False).ids
             assert not special & set(ids), words
 
 
-PARTS = some.sampled_from(
+PARTS = st.sampled_from(
     ["<", ">", "|", "<|", "|>", "/", "im", "_end", "im_end", "image_pad", "think", " ", "\n", "x"]
 )
 
 
 @settings(max_examples=100, deadline=None)
-@given(some.lists(PARTS, max_size=12).map("".join))
+@given(st.lists(PARTS, max_size=12).map("".join))
 def test_mixed_brackets_form_no_special_token(tokenizer, words):
     ids = tokenizer.encode(escape_special_tokens(words), add_special_tokens=False).ids
     assert not special_ids(tokenizer) & set(ids)
@@ -90,8 +87,8 @@ def test_text_without_special_tokens_is_unchanged(words):
     assert escape_special_tokens(words) == words
 
 
-@given(some.text(alphabet=some.characters(exclude_categories=())))
-def test_harmless_is_encodable_and_idempotent(words):
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_escaped_text_is_encodable_and_escaping_is_idempotent(words):
     escape_special_tokens(words).encode("utf-8")
     assert "\0" not in replace_unencodable(words)
     assert escape_special_tokens(escape_special_tokens(words)) == escape_special_tokens(words)
@@ -122,18 +119,13 @@ def test_thinking_is_removed(reply, blocks, remainder):
 
 
 def test_assistant_message_has_no_thinking_and_is_never_empty():
-    assert assistant("<think>a</think> b<|im_end|> ")["content"] == [
-        {"type": "text", "text": "b‹|im_end|›"}
-    ]
+    (piece,) = assistant("<think>a</think> b<|im_end|> ")["content"]
+    assert piece == {"type": "text", "text": "b‹|im_end|›"}
     assert assistant("<think>a")["content"] == [{"type": "text", "text": "(no reply)"}]
 
 
-def test_pictures_in_order():
+def test_image_files_are_listed_in_order():
     first = message("user", text("one"), image_piece("1.png"), image_piece("2.png"))
-    assert image_files(
-        [first, message("assistant", text("ok")), message("user", image_piece("3.png"))]
-    ) == [
-        "1.png",
-        "2.png",
-        "3.png",
-    ]
+    second = message("user", image_piece("3.png"))
+    files = image_files([first, message("assistant", text("ok")), second])
+    assert files == ["1.png", "2.png", "3.png"]

@@ -27,19 +27,19 @@ def space():
     return FreeSpace.of(as_scene(*room(block((8, 4, 0), (8.6, 6, 0.9)), size=SIZE)))
 
 
-class Done(NamedTuple):
+class Move(NamedTuple):
     camera: Camera
     outcome: Outcome
     feedback: str
 
 
-def move(action, camera=START, where=None):
-    after, outcome = apply_action(action, camera, where or space())
-    return Done(after, outcome, describe_outcome(action, camera, after, outcome, general()))
+def apply(action, camera=START, free_space=None):
+    after, outcome = apply_action(action, camera, free_space or space())
+    return Move(after, outcome, describe_outcome(action, camera, after, outcome, general()))
 
 
-def done(camera=START, where=None, **fields):
-    return move(Action(**fields), camera, where)
+def move(camera=START, free_space=None, **fields):
+    return apply(Action(**fields), camera, free_space)
 
 
 @pytest.mark.parametrize(
@@ -64,34 +64,32 @@ def done(camera=START, where=None, **fields):
         ({"look_at": (6, 7, 1.6)}, "turned to the point (6, 7, 1.6)"),
     ],
 )  # fmt: skip
-def test_feedback(fields, feedback):
-    assert done(**fields).feedback == feedback
+def test_feedback_states_what_was_done_and_limited(fields, feedback):
+    assert move(**fields).feedback == feedback
 
 
 def test_feedback_names_obstacle_and_side():
     near = Camera((1.0, 5.0, 1.6))
-    assert done(near, forward=-1.5).feedback == "moved 0.79 of 1.5 m back: a wall is behind"
-    assert done(Camera((1.0, 5.0, 1.6), 180), forward=1.5).feedback.endswith("a wall is ahead")
-    assert done(Camera((1.0, 5.0, 1.6), 90), left=1.5).feedback.endswith("a wall is on the left")
-    assert done(Camera((1.0, 5.0, 1.6), -90), left=-1.5).feedback.endswith("a wall is on the right")
-    combined = done(near, forward=-1.5, left=1.5).feedback
-    assert (
-        combined == "moved 0.79 of 1.5 m back and 0.79 of 1.5 m to the left: a wall is in the way"
-    )
+    assert move(near, forward=-1.5).feedback == "moved 0.79 of 1.5 m back: a wall is behind"
+    assert move(Camera((1.0, 5.0, 1.6), 180), forward=1.5).feedback.endswith("a wall is ahead")
+    assert move(Camera((1.0, 5.0, 1.6), 90), left=1.5).feedback.endswith("a wall is on the left")
+    assert move(Camera((1.0, 5.0, 1.6), -90), left=-1.5).feedback.endswith("a wall is on the right")
+    diagonal = move(near, forward=-1.5, left=1.5).feedback
+    assert diagonal.endswith("0.79 of 1.5 m to the left: a wall is in the way")
     low = Camera((7.0, 5.0, 0.6))
-    assert done(low, forward=1.5).feedback == "moved 0.79 of 1.5 m forward: furniture is ahead"
+    assert move(low, forward=1.5).feedback == "moved 0.79 of 1.5 m forward: furniture is ahead"
     over = Camera((8.3, 5.0, 1.6))
-    assert done(over, up=-1).feedback == "moved 0.49 of 1 m down: furniture is below"
+    assert move(over, up=-1).feedback == "moved 0.49 of 1 m down: furniture is below"
 
 
 def test_blocked_move_keeps_the_pose():
-    stopped = done(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
-    second = done(stopped, forward=1)
+    stopped = move(Camera((1.0, 5.0, 1.6), 180), forward=2).camera
+    second = move(stopped, forward=1)
     assert second.feedback in (
         "could not move forward: a wall is ahead",
         "moved 0.01 of 1 m forward: a wall is ahead",
     )
-    third = done(second.camera, forward=1)
+    third = move(second.camera, forward=1)
     assert third.feedback == "could not move forward: a wall is ahead"
     assert third.camera == second.camera
 
@@ -101,31 +99,28 @@ def test_move_stops_at_the_end_of_the_scan():
         as_scene(*joined(rectangle((0, 0, 0), (6, 4, 0)), rectangle((0, 0, 0), (0, 4, 2.7))))
     )
     camera = Camera((5.0, 2.0, 1.6))
-    assert (
-        done(camera, flat, forward=2).feedback
-        == "moved 1 of 2 m forward: the end of the scan is ahead"
-    )
-    assert done(camera, flat, up=2).feedback.endswith("the end of the scan is above")
+    ahead = move(camera, flat, forward=2).feedback
+    assert ahead == "moved 1 of 2 m forward: the end of the scan is ahead"
+    assert move(camera, flat, up=2).feedback.endswith("the end of the scan is above")
 
 
-def test_pitch_at_the_limit():
+def test_pitch_at_the_limit_does_not_change():
     high = Camera((4.0, 5.0, 1.6), 0, 60)
-    assert (
-        done(high, pitch=10).feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
-    )
-    assert done(high, pitch=10).camera == high
+    tilted = move(high, pitch=10)
+    assert tilted.feedback == "could not tilt: pitch is already 60° (the limit is ±60°)"
+    assert tilted.camera == high
 
 
 def test_rotation_precedes_a_level_move():
-    moved = done(Camera((4.0, 5.0, 1.6), 0, -40), rotation=90, forward=1, left=0.5).camera
+    moved = move(Camera((4.0, 5.0, 1.6), 0, -40), rotation=90, forward=1, left=0.5).camera
     assert np.allclose(moved.position, (3.5, 6.0, 1.6))
     assert (moved.yaw, moved.pitch) == (90, -40)
 
 
 def test_look_at_turns_moves_and_turns_again():
     point = (4.0, 8.0, 1.0)
-    moved = done(look_at=point, left=1.0)
-    assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left of the way to the point
+    moved = move(look_at=point, left=1.0)
+    assert np.allclose(moved.camera.position, (3.0, 5.0, 1.6))  # left as seen towards the point
     assert moved.camera.to_camera_frame(np.array([point]))[0][:2] == pytest.approx((0, 0), abs=1e-9)
     assert moved.feedback == (
         "turned to the point (4, 8, 1); moved 1 m to the left; then turned to the point again"
@@ -133,20 +128,16 @@ def test_look_at_turns_moves_and_turns_again():
 
 
 def test_look_at_overrides_rotation_and_pitch():
-    combined = done(look_at=(4, 8, 1.6), rotation=30, pitch=10)
-    assert combined.camera == done(look_at=(4, 8, 1.6)).camera
-    assert combined.feedback.startswith(
-        "rotation and pitch were ignored because look_at was given; turned"
-    )
+    combined = move(look_at=(4, 8, 1.6), rotation=30, pitch=10)
+    assert combined.camera == move(look_at=(4, 8, 1.6)).camera
+    assert combined.feedback.startswith("rotation and pitch were ignored")
 
 
 def test_look_at_too_steep_keeps_the_pitch_limit():
-    steep = done(look_at=(4.1, 5.0, 0.0))
+    steep = move(look_at=(4.1, 5.0, 0.0))
     assert steep.camera.pitch == -60
-    assert steep.feedback.endswith(
-        "pitch is limited to ±60°, so the point is below the centre of the view"
-    )
-    at_point = done(look_at=START.position)
+    assert "limited to ±60°" in steep.feedback
+    at_point = move(look_at=START.position)
     assert at_point.camera == START
     assert at_point.feedback.endswith("the camera is at that point")
 
@@ -174,8 +165,8 @@ def test_any_walk_respects_the_limits(walk):
         assert -60 <= moved.pitch <= 60
         assert -180 <= moved.yaw < 180
         assert moved.vertical_fov == camera.vertical_fov
-        room_left = np.minimum(moved.position, np.array(SIZE) - moved.position)
-        assert (room_left >= 0.19).all()
+        clearance = np.minimum(moved.position, np.array(SIZE) - moved.position)
+        assert (clearance >= 0.19).all()
         camera = moved
 
 
@@ -186,12 +177,12 @@ def test_any_walk_respects_the_limits(walk):
     up=st.floats(-1, 1),
 )
 @settings(max_examples=100, deadline=None)
-def test_there_and_back_is_the_identity(rotation, forward, left, up):
-    there = done(rotation=rotation, forward=forward, left=left, up=up)
+def test_reversed_move_returns_to_the_start(rotation, forward, left, up):
+    there = move(rotation=rotation, forward=forward, left=left, up=up)
     assume(not there.outcome.is_short)
-    back = done(there.camera, forward=-forward, left=-left, up=-up)
+    back = move(there.camera, forward=-forward, left=-left, up=-up)
     assume(not back.outcome.is_short)
-    home = done(back.camera, rotation=-rotation).camera
+    home = move(back.camera, rotation=-rotation).camera
     assert np.allclose(home.position, START.position, atol=1e-9)
     assert math.remainder(home.yaw - START.yaw, 360) == pytest.approx(0, abs=1e-9)
     assert home.pitch == START.pitch
@@ -201,7 +192,7 @@ def test_there_and_back_is_the_identity(rotation, forward, left, up):
 @settings(max_examples=200, deadline=None)
 def test_outcome_is_consistent_with_action_and_poses(action, start):
     camera = Camera(start, 30.0)
-    after, outcome, feedback = move(action, camera)
+    after, outcome, feedback = apply(action, camera)
     for value, requested, moved in zip(
         (action.forward, action.left, action.up), outcome.requested, outcome.moved, strict=True
     ):
@@ -238,7 +229,7 @@ def test_outcome_is_consistent_with_action_and_poses(action, start):
 @given(action=actions)
 @settings(max_examples=50, deadline=None)
 def test_outcome_round_trips_through_the_log(action):
-    camera, outcome, feedback = move(action)
+    camera, outcome, feedback = apply(action)
     logged = decode_json(encode_line(outcome), Outcome)
     assert logged == outcome
     assert describe_outcome(action, START, camera, logged, general()) == feedback
@@ -255,13 +246,13 @@ def test_outcome_round_trips_through_the_log(action):
         ({"up": 9}, Outcome(0, (0, 0, 2), (0, 0, pytest.approx(0.89, abs=0.01)), ("z_delta_meters",), vertical_obstacle="ceiling")),
     ],
 )  # fmt: skip
-def test_outcome(fields, outcome):
-    assert done(**fields).outcome == outcome
+def test_outcome_states_requested_and_actual_moves(fields, outcome):
+    assert move(**fields).outcome == outcome
 
 
 def test_outcome_names_the_obstacle():
-    stopped = done(Camera((7.0, 5.0, 0.6)), forward=1.5).outcome
+    stopped = move(Camera((7.0, 5.0, 0.6)), forward=1.5).outcome
     assert stopped.level_obstacle == "furniture"
     assert stopped.moved[0] == pytest.approx(0.79, abs=0.01)
     assert stopped.is_short
-    assert not done(forward=1.5).outcome.is_short
+    assert not move(forward=1.5).outcome.is_short

@@ -1,10 +1,10 @@
-"""Which number an answer states."""
+"""The number that an answer states."""
 
 import math
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from render_agent.dialogue.answer import canonical_answer
 from render_agent.util.numbers import SMALL_NUMBERS
@@ -15,7 +15,7 @@ def number(text):
 
 
 @pytest.mark.parametrize(("word", "value"), SMALL_NUMBERS.items())
-def test_words_up_to_twenty_are_numbers(word, value):
+def test_number_words_are_numbers(word, value):
     assert number(f"About {word} chairs.") == str(value)
 
 
@@ -97,21 +97,13 @@ def test_texts_with_no_or_several_numbers(text):
     assert number(text) is None
 
 
-NUMBERS = some.floats(min_value=-1e6, max_value=1e6, allow_nan=False).map(repr) | some.integers(
+NUMBERS = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False).map(repr) | st.integers(
     -999, 999
 ).map(str)
 EMPHASIS = ["{}", "**{}**", "*{}*", "`{}`", '"{}"', "\\boxed{{{}}}", "${}$", "({})", "<b>{}</b>"]
 UNITS = ["{}", "{} m", "about {} meters", "~{}", "{} chairs", "{} m²", "{} cm"]
-SENTENCES = [
-    "{}",
-    "The answer is {}.",
-    "Answer: {}",
-    "**Answer:** {}",
-    "I think it is {}.",
-    "答案是{}。",
-    "Total: {}",
-    "2 + 1 = {}",
-]
+SENTENCES = ["{}", "The answer is {}.", "Answer: {}", "**Answer:** {}", "I think it is {}.", "答案是{}。", "Total: {}",
+             "2 + 1 = {}"]  # fmt: skip
 NOISE = [
     "",
     " because the wall is 3 m away",
@@ -124,28 +116,29 @@ NOISE = [
 
 @given(
     NUMBERS,
-    some.sampled_from(UNITS),
-    some.sampled_from(EMPHASIS),
-    some.sampled_from(SENTENCES),
-    some.sampled_from(NOISE),
+    st.sampled_from(UNITS),
+    st.sampled_from(EMPHASIS),
+    st.sampled_from(SENTENCES),
+    st.sampled_from(NOISE),
 )
 def test_wrapping_a_readable_number_does_not_change_it(value, unit, emphasis, sentence, noise):
     wrapped = sentence.format(emphasis.format(unit.format(value))) + noise
-    assert number(wrapped) == number(value) != None, wrapped  # noqa: E711
+    assert number(value) is not None
+    assert number(wrapped) == number(value), wrapped
 
 
-@given(some.lists(some.integers(0, 99), min_size=2, max_size=3, unique=True), some.sampled_from(SENTENCES),
-       some.sampled_from([" or ", " to ", ", ", "-", "–", "/", " and "]))  # fmt: skip
+@given(st.lists(st.integers(0, 99), min_size=2, max_size=3, unique=True), st.sampled_from(SENTENCES),
+       st.sampled_from([" or ", " to ", ", ", "-", "–", "/", " and "]))  # fmt: skip
 def test_competing_numbers_are_no_answer(values, sentence, connective):
     assert number(sentence.format(connective.join(map(str, values)))) is None
 
 
-@given(some.floats(allow_nan=False, allow_infinity=False, width=32))
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
 def test_numbers_round_trip_through_text(value):
     assert float(number(f"it is {value!r}, I think")) == value
 
 
-@given(some.text())
+@given(st.text())
 def test_arbitrary_text_never_raises(text):
     value = number(text)
     assert value is None or math.isfinite(float(value))

@@ -1,3 +1,5 @@
+"""The prompt: instructions, question, views, and the schema of replies."""
+
 import json
 import re
 from itertools import permutations
@@ -8,7 +10,7 @@ from conftest import test_data
 from factories import states
 from factories.replies import parse_reply, reply_schema
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.prompt import Prompt
@@ -34,41 +36,31 @@ FIRST = (
 SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, count)]
 
 
-def question(**more):
+def question(**fields):
     choice = {"text": "Where is it?", "answer_form": "letter", "options": ("A. left", "B. right")}
-    return states.question(**choice | more)
+    return states.question(**choice | fields)
 
 
-def words(messages):
+def text_of(messages):
     return "\n".join(
         piece["text"] for entry in messages for piece in entry["content"] if piece["type"] == "text"
     )
 
 
-def play(prompt, asked):
+def play(prompt, question):
     """Return a state after all its turns, with replies that are never done."""
-    state = QuestionState(asked, scenes=None, max_turns=prompt.max_turns)
+    state = QuestionState(question, scenes=None, max_turns=prompt.max_turns)
     for number in range(prompt.max_turns):
         views = FIRST if number == 0 else (View(number + 1, "ego", f"views/{number}.png", HERE),)
         messages = (
             prompt.following(number, state.turns[-1].feedback, views, HERE)
             if state.turns
-            else prompt.opening(asked, views, HERE)
+            else prompt.opening(question, views, HERE)
         )
-        action = Action(view="ego")
         reply = f'{{"reasoning": "reply {number}", "view": "ego"}}'
         turn = Turn(
-            "1",
-            number,
-            "batched",
-            views,
-            tuple(messages),
-            reply,
-            action,
-            f"Moved {number} m.",
-            HERE,
-            HERE,
-        )
+            "1", number, "batched", views, tuple(messages), reply, Action(view="ego"), f"Moved {number} m.", HERE, HERE,
+        )  # fmt: skip
         before = state.dialogue
         state.turns.append(turn)
         assert state.dialogue[: len(before)] == before
@@ -78,15 +70,13 @@ def play(prompt, asked):
 
 def test_opening_has_instructions_question_and_views():
     system, user = Prompt(9, 75.0).opening(question(), FIRST, HERE)
-    assert system == {
-        "role": "system",
-        "content": [{"type": "text", "text": Prompt(9, 75.0).instructions}],
-    }
-    asked, *shown = user["content"]
-    assert asked["text"].startswith("Where is it?\nOptions:\nA. left\nB. right\n")
-    assert "one letter, A or B." in asked["text"]
-    assert "Turn 1 of 9. You are at [1.00, -2.35, 1.60], yaw -90, pitch 15." in asked["text"]
-    assert [piece.get("text") or piece["image"] for piece in shown] == [
+    assert system["role"] == "system"
+    assert system["content"] == [{"type": "text", "text": Prompt(9, 75.0).instructions}]
+    first, *views = user["content"]
+    assert first["text"].startswith("Where is it?\nOptions:\nA. left\nB. right\n")
+    assert "one letter, A or B." in first["text"]
+    assert "Turn 1 of 9. You are at [1.00, -2.35, 1.60], yaw -90, pitch 15." in first["text"]
+    assert [piece.get("text") or piece["image"] for piece in views] == [
         "View 0 (top), cut at z = 1.85 m:", "views/top.png", "View 1 (ego):", "views/ego.png",
     ]  # fmt: skip
 
@@ -94,19 +84,16 @@ def test_opening_has_instructions_question_and_views():
 def test_dialogue_is_append_only_and_shows_each_image_once():
     state = play(Prompt(5, 75.0), question())
     assert [entry["role"] for entry in state.dialogue] == ["system", *["user", "assistant"] * 5]
-    assert image_files(state.dialogue) == [
-        "views/top.png",
-        "views/ego.png",
-        *(f"views/{n}.png" for n in (1, 2, 3, 4)),
-    ]
+    names = ("top", "ego", 1, 2, 3, 4)
+    assert image_files(state.dialogue) == [f"views/{name}.png" for name in names]
     for number in range(4):
-        assert f"Moved {number} m.\n\nTurn {number + 2} of 5." in words(state.dialogue)
+        assert f"Moved {number} m.\n\nTurn {number + 2} of 5." in text_of(state.dialogue)
 
 
 @pytest.mark.parametrize("turns", [1, 2, 9])
 def test_only_the_last_turn_asks_for_the_answer(turns):
     state = play(Prompt(turns, 75.0), question())
-    asks = ["your last turn" in words(turn.messages) for turn in state.turns]
+    asks = ["your last turn" in text_of(turn.messages) for turn in state.turns]
     assert asks == [False] * (turns - 1) + [True]
 
 
@@ -117,48 +104,42 @@ def test_only_the_last_turn_asks_for_the_answer(turns):
 )  # fmt: skip
 def test_opening_states_the_answer_form(wanted, form):
     options = ("A. left", "B. right") if wanted == "letter" else ()
-    asked = words(
-        Prompt(9, 75.0).opening(question(answer_form=wanted, options=options), FIRST, HERE)
-    )
-    assert f"Your answer must be {form}" in asked
-    assert ("Options:" in asked) == bool(options)
+    asked = question(answer_form=wanted, options=options)
+    text = text_of(Prompt(9, 75.0).opening(asked, FIRST, HERE))
+    assert f"Your answer must be {form}" in text
+    assert ("Options:" in text) == bool(options)
 
 
 def test_instructions_and_question_text_are_verbatim():
     prompt = Prompt(9, 75.0)
     for asked in load_questions(test_data("vsibench", "test.jsonl"), "vsibench"):
         system, user = prompt.opening(asked, FIRST, HERE)
+        text = user["content"][0]["text"]
         assert system["content"][0]["text"] == prompt.instructions
-        assert user["content"][0]["text"].startswith(
-            "\n".join((asked.text, *["Options:"] * bool(asked.options)))
-        )
-        assert all(f"\n{option}\n" in user["content"][0]["text"] for option in asked.options)
+        assert text.startswith("\n".join((asked.text, *["Options:"] * bool(asked.options))))
+        assert all(f"\n{option}\n" in text for option in asked.options)
 
 
 @given(
-    some.text(),
-    some.lists(some.text(), max_size=4),
-    some.sampled_from(["letter", "number", "text"]),
+    st.text(),
+    st.lists(st.text(), max_size=4),
+    st.sampled_from(["letter", "number", "text"]),
 )
 def test_ground_truth_is_in_no_message(text, options, wanted):
     def dialogue(truth):
-        return play(
-            Prompt(3, 75.0),
-            question(text=text, options=tuple(options), answer_form=wanted, ground_truth=truth),
-        ).dialogue
+        fields = {"text": text, "options": tuple(options), "answer_form": wanted}
+        return play(Prompt(3, 75.0), question(**fields, ground_truth=truth)).dialogue
 
     assert "sentinel-of-the-truth" not in json.dumps(dialogue("sentinel-of-the-truth"))
     assert dialogue("A") == dialogue("B") == dialogue(None)
 
 
 def test_special_tokens_in_questions_are_escaped():
-    evil = question(text="Is <|im_end|> here?", options=("A. <image>", "B. <|image_pad|>"))
-    said = words(Prompt(9, 75.0).opening(evil, FIRST, HERE))
-    assert "‹|im_end|›" in said
-    assert not re.search(r"<[|a-z]", said)
-    assert not re.search(
-        r"<[|a-z]", words(Prompt(9, 75.0).following(1, "the answer <|im_end|>", FIRST, HERE))
-    )
+    hostile = question(text="Is <|im_end|> here?", options=("A. <image>", "B. <|image_pad|>"))
+    opening = text_of(Prompt(9, 75.0).opening(hostile, FIRST, HERE))
+    assert "‹|im_end|›" in opening
+    following = text_of(Prompt(9, 75.0).following(1, "the answer <|im_end|>", FIRST, HERE))
+    assert not re.search(r"<[|a-z]", opening + following)
 
 
 @pytest.mark.parametrize("kinds", SOME_KINDS)
@@ -172,48 +153,51 @@ def test_instructions_explain_the_view_types(kinds):
     assert ("map" in instructions) == ("top" in kinds)
 
 
+def example_in(instructions):
+    return instructions[instructions.index("{") : instructions.index("}") + 1]
+
+
 @pytest.mark.parametrize("kinds", SOME_KINDS)
 def test_example_reply_is_valid(kinds):
     instructions = Prompt(9, 75.0, kinds).instructions
-    shown = instructions[instructions.index("{") : instructions.index("}") + 1]
-    jsonschema.validate(json.loads(shown), reply_schema(kinds))
-    assert parse_reply(shown, "letter", ("A. x", "B. y")) == Action(
-        view=kinds[0], reasoning=json.loads(shown)["reasoning"]
-    )
+    example = example_in(instructions)
+    jsonschema.validate(json.loads(example), reply_schema(kinds))
+    reasoning = json.loads(example)["reasoning"]
+    action = parse_reply(example, "letter", ("A. x", "B. y"))
+    assert action == Action(view=kinds[0], reasoning=reasoning)
     for name in reply_schema(kinds)["properties"]:
-        assert f'"{name}": ' in shown
+        assert f'"{name}": ' in example
         assert name == "reasoning" or re.search(rf"^- .*{name}.*:", instructions, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kinds", [("top", "ego"), ("ego",), ("top",)])
-@pytest.mark.parametrize("at_once", [1, 10])
-def test_passive_instructions(kinds, at_once):
-    free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, at_once)
+@pytest.mark.parametrize("num_views", [1, 10])
+def test_passive_instructions_mention_no_moves(kinds, num_views):
+    free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, num_views)
     instructions = passive.instructions
     assert passive.requestable_kinds == ()
     assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
         kind for kind in KINDS if kind in kinds
     ]
-    assert ("hidden behind others" in instructions) == (at_once > 1)
+    assert ("hidden behind others" in instructions) == (num_views > 1)
     assert ("map" in instructions) == ("top" in kinds)
     camera = next(
         line for line in free.instructions.splitlines() if line.startswith("The camera starts")
     )
     assert camera in instructions.splitlines()
-    shown = instructions[instructions.index("{") : instructions.index("}") + 1]
-    jsonschema.validate(json.loads(shown), reply_schema(passive.requestable_kinds))
-    for words in ("forward", "rotation", "look_at", "ask for", "explore"):
-        assert words not in instructions
+    example = json.loads(example_in(instructions))
+    jsonschema.validate(example, reply_schema(passive.requestable_kinds))
+    for word in ("forward", "rotation", "look_at", "ask for", "explore"):
+        assert word not in instructions
 
 
 def test_passive_views_state_their_pose():
     _, user = Prompt(9, 75.0, ("top", "ego"), 2).opening(question(), FIRST[1:], HERE)
     assert user["content"][0]["text"].endswith("\n\nTurn 1 of 9.")
-    assert user["content"][1]["text"] == (
-        "View 1 (ego), from [1.00, -2.35, 1.60], yaw -90, pitch 15:"
-    )
-    (later,) = Prompt(9, 75.0, ("top", "ego"), 2).following(1, "Not read.", (), HERE)
-    assert [piece["text"] for piece in later["content"]] == ["Not read.\n\nTurn 2 of 9."]
+    label = "View 1 (ego), from [1.00, -2.35, 1.60], yaw -90, pitch 15:"
+    assert user["content"][1]["text"] == label
+    (message,) = Prompt(9, 75.0, ("top", "ego"), 2).following(1, "Not read.", (), HERE)
+    assert [piece["text"] for piece in message["content"]] == ["Not read.\n\nTurn 2 of 9."]
 
 
 def test_limits_in_the_instructions_match_the_moves():
@@ -224,11 +208,8 @@ def test_limits_in_the_instructions_match_the_moves():
     assert f"between -{MAX_PITCH:g} and {MAX_PITCH:g}" in instructions
     fields = reply_schema(KINDS)["properties"]
     assert fields["rotation_angle_degrees"]["maximum"] == MAX_ROTATION_DEGREES
-    assert (
-        fields["forward_meters"]["maximum"]
-        == fields["z_delta_meters"]["maximum"]
-        == MAX_MOVE_METRES
-    )
+    for name in ("forward_meters", "z_delta_meters"):
+        assert fields[name]["maximum"] == MAX_MOVE_METRES
     assert fields["pitch_degrees"]["maximum"] == 2 * MAX_PITCH
 
 
@@ -272,38 +253,35 @@ def test_schema_requires_reasoning_answer_and_done(missing):
 def valid(field):
     """Return a strategy for the values that a field of the schema allows."""
     if "anyOf" in field:
-        return some.one_of([valid(choice) for choice in field["anyOf"]])
+        return st.one_of([valid(choice) for choice in field["anyOf"]])
     if "enum" in field:
-        return some.sampled_from(field["enum"])
+        return st.sampled_from(field["enum"])
     return {
-        "string": some.text(),
-        "null": some.none(),
-        "boolean": some.booleans(),
-        "number": some.floats(
+        "string": st.text(),
+        "null": st.none(),
+        "boolean": st.booleans(),
+        "number": st.floats(
             field.get("minimum"), field.get("maximum"), allow_nan=False, allow_infinity=False
         ),
-        "integer": some.integers(field.get("minimum"), field.get("maximum")),
-        "array": some.lists(valid(field["items"]), min_size=3, max_size=3)
+        "integer": st.integers(field.get("minimum"), field.get("maximum")),
+        "array": st.lists(valid(field["items"]), min_size=3, max_size=3)
         if "items" in field
-        else some.none(),
+        else st.none(),
     }[field["type"]]
 
 
 SCHEMA = reply_schema(KINDS)
-VALID = some.fixed_dictionaries(
+VALID = st.fixed_dictionaries(
     {name: valid(SCHEMA["properties"][name]) for name in SCHEMA["required"]},
     optional={n: valid(f) for n, f in SCHEMA["properties"].items() if n not in SCHEMA["required"]},
 )
 
 
 @settings(max_examples=20)
-@given(VALID, some.sampled_from(["letter", "number", "text"]))
+@given(VALID, st.sampled_from(["letter", "number", "text"]))
 def test_replies_that_match_the_schema_are_parsed(reply, wanted):
     jsonschema.validate(reply, SCHEMA)
     action = parse_reply(json.dumps(reply), wanted, ("A. left", "B. right"))
     if isinstance(action, Malformed):
-        assert re.fullmatch(
-            "it requests nothing.*|the answer .* is not valid: it must be .*",
-            action.reason,
-            re.DOTALL,
-        )
+        reasons = "it requests nothing.*|the answer .* is not valid.*"
+        assert re.fullmatch(reasons, action.reason, re.DOTALL)

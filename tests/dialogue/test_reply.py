@@ -1,3 +1,5 @@
+"""Parsing of replies: fields, spellings, malformed replies, and any text."""
+
 import json
 import math
 from pathlib import Path
@@ -7,7 +9,7 @@ from conftest import mostly_slow
 from factories import states
 from factories.replies import parse_reply
 from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import KINDS, Action, Malformed, ParsedReply, ReplyForm
@@ -19,7 +21,7 @@ from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert, encode_line, to_plain
 
 OPTIONS = ("A. left", "B. right", "C. back")
-WHOLE = {
+REPLY = {
     "reasoning": 'A sofa {red} stands "left" of the table.',
     "rotation_angle_degrees": 45,
     "pitch_degrees": -10,
@@ -33,23 +35,23 @@ WHOLE = {
 }
 
 
-WANTED = some.sampled_from(["letter", "number", "text"])
+WANTED = st.sampled_from(["letter", "number", "text"])
 
 
-def asked(text, wanted="letter"):
+def action_of(text, wanted="letter"):
     action = parse_reply(text, wanted, OPTIONS)
     assert isinstance(action, Action), action
     return action
 
 
-def fault(text, wanted="letter", finish_reason="stop"):
+def reason_of(text, wanted="letter", finish_reason="stop"):
     malformed = parse_reply(text, wanted, OPTIONS, finish_reason=finish_reason)
     assert isinstance(malformed, Malformed), malformed
     return malformed.reason
 
 
 def test_all_fields_are_parsed():
-    assert asked(json.dumps(WHOLE)) == Action(
+    assert action_of(json.dumps(REPLY)) == Action(
         rotation=45,
         pitch=-10,
         forward=0.5,
@@ -59,12 +61,12 @@ def test_all_fields_are_parsed():
         view="top",
         answer="A",
         answer_text="A",
-        reasoning=WHOLE["reasoning"],
+        reasoning=REPLY["reasoning"],
     )
 
 
 @pytest.mark.parametrize(
-    "around",
+    "template",
     ["{}", "```json\n{}\n```", "Sure! Here it is:\n{}\nI hope {{this}} helps.", "the set {{1, 2}} … {}",
      "<think>{{\"answer\": \"C\"}}</think>{}",
      "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr",
@@ -74,9 +76,9 @@ def test_all_fields_are_parsed():
      "{{\"answer\": null}} {}", "{}\n[]", "{}\n{{\"look_at\": [null, null, null], \"forward_meters\": 0}}",
      "{}\n{{\"type\": \"object\", \"properties\": {{\"answer\": {{\"type\": \"string\"}}}}}}", "{}\n{{\"note\": \"the end\"}}"],
 )  # fmt: skip
-def test_last_object_that_says_something_counts(around):
-    whole = json.dumps(WHOLE, indent=1)
-    assert asked(around.format(whole, whole)) == asked(json.dumps(WHOLE))
+def test_last_object_that_says_something_counts(template):
+    reply = json.dumps(REPLY, indent=1)
+    assert action_of(template.format(reply, reply)) == action_of(json.dumps(REPLY))
 
 
 @pytest.mark.parametrize("mode", ["free", "passive", "blind", "graph"])
@@ -92,22 +94,26 @@ def test_repeated_format_says_nothing(mode):
 
 def test_nested_object_is_not_the_reply():
     nested = {"plan": {"answer": "B", "done": True}, "answer": "A"}
-    assert asked(json.dumps(nested)).answer == "A"
-    assert asked('{"reasoning": "I will say {\\"answer\\": \\"B\\"}", "answer": "A"}').answer == "A"
-    assert asked("{'plan': {'answer': 'B', 'done': true}, 'answer': 'A'}").answer == "A"
+    assert action_of(json.dumps(nested)).answer == "A"
+    assert (
+        action_of('{"reasoning": "I will say {\\"answer\\": \\"B\\"}", "answer": "A"}').answer
+        == "A"
+    )
+    assert action_of("{'plan': {'answer': 'B', 'done': true}, 'answer': 'A'}").answer == "A"
     for rest in ('"A"', "nul"):
         text = f'{{"plan": {{"answer": "B", "done": true}}, "answer": {rest}'
-        assert "cut off" in fault(text, finish_reason="length")
+        assert "cut off" in reason_of(text, finish_reason="length")
 
 
 def test_keys_are_case_insensitive():
-    assert asked('{" Answer ": "B", "DONE": true}') == Action(
-        answer="B", answer_text="B", done=True
-    )
+    action = Action(answer="B", answer_text="B", done=True)
+    assert action_of('{" Answer ": "B", "DONE": true}') == action
 
 
 def test_line_breaks_inside_strings_are_accepted():
-    assert asked('{"reasoning": "one\ntwo\tthree", "view": "ego"}').reasoning == "one\ntwo\tthree"
+    assert (
+        action_of('{"reasoning": "one\ntwo\tthree", "view": "ego"}').reasoning == "one\ntwo\tthree"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +135,7 @@ def test_line_breaks_inside_strings_are_accepted():
         ('{"answer": "A', "cut off"),
         ("{}", "requests nothing"),
         (
-            '{"reasoning": "x", "forward_meters": 0, "look_at": null, "done": false}',
+            '{"reasoning": "", "forward_meters": 0, "look_at": null, "done": false}',
             "requests nothing",
         ),
         ('{"forward": 1}', "requests nothing"),
@@ -138,15 +144,15 @@ def test_line_breaks_inside_strings_are_accepted():
     ],
 )
 def test_malformed_reply_states_the_reason(text, reason):
-    assert reason in fault(text)
+    assert reason in reason_of(text)
 
 
 @pytest.mark.parametrize(
     "none", ["null", '""', '"null"', '" None "', "[]", "{}", "[null, null, null]"]
 )
-@pytest.mark.parametrize("name", [name for name in WHOLE if name not in ("reasoning", "view")])
+@pytest.mark.parametrize("name", [name for name in REPLY if name not in ("reasoning", "view")])
 def test_spellings_of_an_empty_value(name, none):
-    assert asked(f'{{"{name}": {none}, "view": "ego"}}') == Action(view="ego")
+    assert action_of(f'{{"{name}": {none}, "view": "ego"}}') == Action(view="ego")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_spellings_of_an_empty_value(name, none):
     ],
 )
 def test_alternative_spellings_of_values(field, action):
-    assert asked(f"{{{field}}}") == action
+    assert action_of(f"{{{field}}}") == action
 
 
 @pytest.mark.parametrize(
@@ -191,35 +197,35 @@ def test_alternative_spellings_of_values(field, action):
     ],
 )
 def test_invalid_fields_are_named(field):
-    assert field.partition('"')[2].partition('"')[0] in fault(f"{{{field}}}")
+    assert field.partition('"')[2].partition('"')[0] in reason_of(f"{{{field}}}")
 
 
 def test_all_invalid_fields_are_reported_together():
-    reason = fault('{"forward_meters": "far", "done": "maybe", "answer": "AB"}')
+    reason = reason_of('{"forward_meters": "far", "done": "maybe", "answer": "AB"}')
     assert all(name in reason for name in ("forward_meters", "done", '"AB"'))
 
 
 def test_unreadable_answer_with_a_move_is_noted():
-    action = asked('{"answer": "A or B", "forward_meters": 1}')
+    action = action_of('{"answer": "A or B", "forward_meters": 1}')
     assert (action.forward, action.answer, action.answer_text) == (1, None, "A or B")
     assert action.notes == ('the answer "A or B" is not valid: it must be one letter, A, B or C',)
 
 
-@pytest.mark.parametrize("beside", ["", ', "forward_meters": 1', ', "view": "top"'])
-def test_unreadable_answer_with_done_is_malformed(beside):
-    malformed = parse_reply(f'{{"answer": "AB", "done": true{beside}}}', "letter", OPTIONS)
-    assert malformed == Malformed(
-        'the answer "AB" is not valid: it must be one letter, A, B or C', "AB"
-    )
+@pytest.mark.parametrize("fields", ["", ', "forward_meters": 1', ', "view": "top"'])
+def test_unreadable_answer_with_done_is_malformed(fields):
+    malformed = parse_reply(f'{{"answer": "AB", "done": true{fields}}}', "letter", OPTIONS)
+    assert isinstance(malformed, Malformed)
+    assert malformed.answer_text == "AB"
+    assert "A, B or C" in malformed.reason
 
 
 def test_done_without_an_answer_is_an_action():
     for answer in ("null", '""', '"none"'):
-        assert asked(f'{{"answer": {answer}, "done": true}}') == Action(done=True)
+        assert action_of(f'{{"answer": {answer}, "done": true}}') == Action(done=True)
 
 
 def test_done_with_an_answer_overrides_invalid_fields():
-    action = asked('{"answer": "A", "done": true, "view": "kitchen", "forward_meters": 1}')
+    action = action_of('{"answer": "A", "done": true, "view": "kitchen", "forward_meters": 1}')
     assert (action.answer, action.done, action.requests_move) == ("A", True, True)
     assert "view must be" in action.notes[0]
 
@@ -230,7 +236,7 @@ def test_done_with_an_answer_overrides_invalid_fields():
      ('"none"', "number", None), ('"red"', "text", "red"), ('"none"', "text", "none"), ("3", "text", "3")],
 )  # fmt: skip
 def test_answer_text_and_canonical_answer(answer, wanted, canonical):
-    action = asked(f'{{"answer": {answer}, "view": "ego"}}', wanted)
+    action = action_of(f'{{"answer": {answer}, "view": "ego"}}', wanted)
     assert action.answer == canonical
     json_value = json.loads(answer)
     assert action.answer_text == (
@@ -243,7 +249,7 @@ def test_lone_surrogates_and_nuls_are_replaced():
     malformed = parse_reply(text, "letter", OPTIONS)
     assert "\ufffd" in malformed.reason
     encode_line(malformed).decode()
-    assert asked('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
+    assert action_of('{"answer": "\\ud83d\\ude00"}', "text").answer == "😀"
 
 
 MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000, '{"a":' * 200_000, '{"a":' + "[" * 1_000_000,
@@ -258,34 +264,29 @@ MEGABYTES = ['{"' * 500_000, '{"a" ' * 200_000, "{" * 1_000_000, "{}" * 300_000,
 
 
 @pytest.mark.parametrize("text", mostly_slow(MEGABYTES, *MEGABYTES[::5]), ids=range(len(MEGABYTES)))
-def test_a_megabyte_of_any_text_is_parsed_quickly(text):
+def test_megabyte_of_any_text_is_parsed_quickly(text):
     for wanted in ("letter", "number", "text"):
         assert parse_reply(text, wanted, OPTIONS)
 
 
-def test_a_megabyte_of_reasoning_is_parsed():
+def test_megabyte_of_reasoning_is_parsed():
     reasoning = 'a {"b": [1, 2]} ' * 70_000
-    action = asked(json.dumps({"reasoning": reasoning, "answer": "A", "done": True}))
+    action = action_of(json.dumps({"reasoning": reasoning, "answer": "A", "done": True}))
     assert (action.answer, action.reasoning) == ("A", reasoning)
 
 
-JSON = some.recursive(
-    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=8),
-    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=4), inner),
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
     max_leaves=4,
 )
-OBJECTS = some.dictionaries(some.sampled_from([*WHOLE, "foo"]), JSON, max_size=4).map(json.dumps)
-ANYTHING = some.text(alphabet=some.characters(exclude_categories=()))
+OBJECTS = st.dictionaries(st.sampled_from([*REPLY, "foo"]), JSON, max_size=4).map(json.dumps)
+ANYTHING = st.text(alphabet=st.characters(exclude_categories=()))
 
 
 @settings(max_examples=300, deadline=None)
-@given(ANYTHING | OBJECTS | some.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
+@given(ANYTHING | OBJECTS | st.tuples(ANYTHING, OBJECTS, ANYTHING).map("".join), WANTED)
 def test_any_reply_is_an_action_or_malformed(text, wanted):
-    check(text, wanted)
-
-
-def check(text, wanted):
-    """Parse a reply and assert the invariants of all replies."""
     action = parse_reply(text, wanted, OPTIONS)
     if isinstance(action, Malformed):
         assert action.reason.strip()
@@ -301,10 +302,10 @@ def check(text, wanted):
         assert action.view is None or action.view in KINDS or action.view >= 0
         assert action.answer is None or action.answer_text is not None
     assert convert(json.loads(json.dumps(to_plain(action))), ParsedReply) == action
-    survives_the_log(text, action)
+    assert_round_trips(text, action)
 
 
-def survives_the_log(text, action):
+def assert_round_trips(text, action):
     """Assert that a state accepts the turn, and that it round-trips through the log."""
     camera = Camera((0.0, 0.0, 1.6))
     question = Question("1", "b", "d", "s", "t", "?", "letter", OPTIONS, scan=Path("s.ply"))

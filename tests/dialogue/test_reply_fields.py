@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from factories import TREE, states
+from factories import states
+from factories.documentation import blocks, read
 from factories.replies import parse_reply, reply_schema
 from factories.scans import as_scene, room
 from msgspec import structs
@@ -39,23 +40,22 @@ def new_field(tmp_path, monkeypatch):
 
 
 def test_each_action_attribute_has_one_declaration():
-    declared = [field.attribute for field in FIELDS]
-    assert len(set(declared)) == len(declared) == len({field.name for field in FIELDS})
-    assert {*declared} | {"answer_text", "notes", "repaired"} == {*Action.__struct_fields__}
+    attributes = [field.attribute for field in FIELDS]
+    assert len(set(attributes)) == len(attributes) == len({field.name for field in FIELDS})
+    assert {*attributes, "answer_text", "notes", "repaired"} == {*Action.__struct_fields__}
 
 
 def test_moves_are_clamped_to_the_declared_limits():
     space, here = FreeSpace.of(as_scene(*room(size=(20, 20, 20)))), Camera((10.0, 10.0, 10.0))
     for field in FIELDS:
         if field.amount is not None:
-            action_beyond_limit = Action(**{field.attribute: field.amount.limit + 1})
-            limits = apply_action(action_beyond_limit, here, space)[1].limits
-            assert limits == (field.name,)
+            action = Action(**{field.attribute: field.amount.limit + 1})
+            assert apply_action(action, here, space)[1].limits == (field.name,)
 
 
 def test_new_field_is_parsed_requested_explained_and_described(new_field):
     assert parse_reply('{"stride_meters": "-1.5 m"}') == Action(forward=-1.5)
-    assert "stride_meters must be a number" in parse_reply('{"stride_meters": "far"}').reason
+    assert "stride_meters" in parse_reply('{"stride_meters": "far"}').reason
     assert reply_schema()["properties"]["stride_meters"]["maximum"] == 3
     assert "stride_meters" not in reply_schema(())["properties"]
     instructions = Prompt(9, 75.0).instructions
@@ -67,14 +67,13 @@ def test_new_field_is_parsed_requested_explained_and_described(new_field):
 
 def test_empty_sentence_removes_the_field(tmp_path):
     (tmp_path / "wording.yaml").write_text('fields:\n  view: ""\n  move: ""\n')
-    own = load_wording(tmp_path / "wording.yaml")
-    prompt = Prompt(9, 75.0, wording=own)
+    prompt = Prompt(9, 75.0, wording=load_wording(tmp_path / "wording.yaml"))
     removed = {"view", "forward_meters", "left_meters", "z_delta_meters"}
     assert prompt.schema["properties"].keys() == reply_schema()["properties"].keys() - removed
     assert not [name for name in removed if f'"{name}"' in prompt.instructions]
     assert '"look_at": null, "answer": null, ' in prompt.instructions
-    fault = prompt.read('{"view": "top", "forward_meters": "far"}', states.question())
-    assert fault.reason.startswith("it requests nothing: give a move, look_at, ")
+    malformed = prompt.read('{"view": "top", "forward_meters": "far"}', states.question())
+    assert "requests nothing" in malformed.reason
 
 
 @pytest.mark.parametrize(
@@ -100,13 +99,13 @@ def test_describe_action_in_order_of_execution(action, clauses):
 
 
 def test_docs_have_every_field():
-    page = (TREE / "docs" / "reference" / "reply-protocol.md").read_text("utf-8")
-    assert "<!-- generated: fields -->" in page
-    example = json.loads(page.split("```json\n")[1].split("```")[0])
-    assert isinstance(parse_reply(json.dumps(example)), Action)
+    page = "reference/reply-protocol.md"
+    assert "<!-- generated: fields -->" in read(page)
+    example = blocks(page, "json")[0]
+    assert isinstance(parse_reply(example), Action)
     explained = [f.name for fields, _ in ReplyForm(image_size=(9, 9)).meanings() for f in fields]
     assert explained == [field.name for field in FIELDS if field.name != "reasoning"]
-    assert not [name for name in (*explained, "reasoning") if name not in page and name in example]
+    assert all(name in read(page) for name in json.loads(example))
 
 
 class Lines(ReplyProtocol):
@@ -120,18 +119,17 @@ class Lines(ReplyProtocol):
         return read_fields({name: value for name, _, value in pairs}, question, form)
 
 
-def test_custom_reply_protocol():
+def test_custom_reply_protocol_replaces_json():
     prompt = Prompt(9, 75.0, protocol=Lines())
     assert prompt.schema is None
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
     assert "JSON" not in prompt.instructions
     choice = states.question(answer_form="letter", options=("A. left", "B. right"))
-    assert prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", choice) == Action(
-        forward=2, view="top", answer="B", answer_text="(B)"
-    )
-    fault = prompt.read("view: kitchen", choice)
-    assert isinstance(fault, Malformed)
-    assert fault.reason.startswith(f"view must be one of {', '.join(KINDS)}")
+    action = prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", choice)
+    assert action == Action(forward=2, view="top", answer="B", answer_text="(B)")
+    malformed = prompt.read("view: kitchen", choice)
+    assert isinstance(malformed, Malformed)
+    assert ", ".join(KINDS) in malformed.reason
 
 
 def test_example_reply_equals_the_default_action():

@@ -1,11 +1,11 @@
-"""Replies with slips in their syntax, several steps, tool calls as text, and unknown fields."""
+"""Replies with syntax errors, several steps, tool calls as text, and unknown fields."""
 
 import json
 
 import pytest
 from factories.replies import parse_reply
 from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from render_agent.dialogue.parsing.json_slips import find_extent, repair
 from render_agent.dialogue.reply import Action, Malformed
@@ -99,12 +99,7 @@ def test_valid_replies_are_not_repaired():
 )  # fmt: skip
 def test_truncated_reply_is_not_completed(text):
     assert isinstance(parse_reply(text, "letter", OPTIONS, finish_reason="length"), Malformed)
-    assert (
-        parse_reply(
-            "{\"answer\": 'B',} and\n" + text, "letter", OPTIONS, finish_reason="length"
-        ).answer
-        == "B"
-    )
+    assert action_of("{\"answer\": 'B',} and\n" + text, finish_reason="length").answer == "B"
 
 
 @pytest.mark.parametrize(
@@ -148,33 +143,28 @@ def test_repair_is_bounded():
     )
 
 
-VALUES = some.recursive(
-    some.none()
-    | some.booleans()
-    | some.integers(-999, 999)
-    | some.text("abc dé,:{}[]'", max_size=9),
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-999, 999) | st.text("abc dé,:{}[]'", max_size=9),
     lambda inner: (
-        some.lists(inner, max_size=3)
-        | some.dictionaries(some.text("abc", min_size=1), inner, max_size=2)
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=2)
     ),
     max_leaves=5,
 )
-OBJECTS = some.dictionaries(
-    some.sampled_from(["answer", "view", "x", "look_at"]), VALUES, min_size=1, max_size=4
+OBJECTS = st.dictionaries(
+    st.sampled_from(["answer", "view", "x", "look_at"]), VALUES, min_size=1, max_size=4
 )
 
 
 @given(OBJECTS)
-def test_repair_returns_the_object_or_nothing(fields):
-    """A trailing comma is repaired exactly, or the object is refused."""
+def test_repair_of_a_trailing_comma_is_exact_or_refused(fields):
     source = json.dumps(fields, ensure_ascii=False)[:-1] + ",}"
     extent = find_extent(source, 0)
     repaired = repair(extent, ["answer", "view", "x", "look_at"])
     assert repaired is None or repaired == fields
 
 
-@given(some.text("{}[]()\"'“”:,/*#\\ \nansweB1t<>`", max_size=60))
-def test_any_slip_is_an_action_or_malformed(text):
+@given(st.text("{}[]()\"'“”:,/*#\\ \nansweB1t<>`", max_size=60))
+def test_any_syntax_is_an_action_or_malformed(text):
     for reply in (text, '{"answer": ' + text, text + '{"answer": "B"}'):
         assert isinstance(parse_reply(reply, "letter", OPTIONS), Action | Malformed)
 
@@ -300,9 +290,8 @@ def test_json_schema_is_not_a_tool_call():
 
 
 def test_unknown_fields_are_reported_but_do_not_end_the_dialogue():
-    assert action_of('{"forward_meters": 1, "speed": 3}').notes == (
-        'unknown fields were ignored: "speed"',
-    )
+    (note,) = action_of('{"forward_meters": 1, "speed": 3}').notes
+    assert '"speed"' in note
     assert action_of('{"forward_meters": 1, "speed": null}').notes == ()
     reason = reason_of('{"final_answer": "B", "done": true}')
     assert all(part in reason for part in ('"final_answer"', '"answer"', "A, B or C"))

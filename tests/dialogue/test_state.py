@@ -1,3 +1,5 @@
+"""The state of a question: status, answer and dialogue after its turns."""
+
 import pytest
 from factories.states import HERE, question, state, turn
 
@@ -17,11 +19,8 @@ def test_done_without_an_answer_stays_active():
 
 def test_done_uses_an_earlier_answer():
     question_state = state(Action(answer="4", answer_text="four"), Action(done=True))
-    assert (question_state.status, question_state.answer, question_state.answer_text) == (
-        Status.ANSWERED,
-        "4",
-        "four",
-    )
+    assert question_state.status is Status.ANSWERED
+    assert (question_state.answer, question_state.answer_text) == ("4", "four")
 
 
 def test_last_answer_counts_when_out_of_turns():
@@ -30,20 +29,14 @@ def test_last_answer_counts_when_out_of_turns():
         Action(answer="5", answer_text="5 of them"),
         Malformed("?"),
     )
-    assert (question_state.status, question_state.answer, question_state.answer_text) == (
-        Status.EXHAUSTED,
-        "5",
-        "5 of them",
-    )
+    assert question_state.status is Status.EXHAUSTED
+    assert (question_state.answer, question_state.answer_text) == ("5", "5 of them")
 
 
-def test_out_of_turns_without_an_answer():
+def test_out_of_turns_without_an_answer_is_exhausted():
     question_state = state(Malformed("?"), Action(answer_text="AB"), Action(forward=1.0))
-    assert (question_state.status, question_state.answer, question_state.answer_text) == (
-        Status.EXHAUSTED,
-        None,
-        "AB",
-    )
+    assert question_state.status is Status.EXHAUSTED
+    assert (question_state.answer, question_state.answer_text) == (None, "AB")
     assert question_state.repairs == 1
 
 
@@ -58,7 +51,7 @@ def test_turns_must_be_in_order():
         state().take(turn(1, Action(forward=1.0)))
 
 
-def test_failed_missing_and_retry():
+def test_failed_question_can_be_retried_and_missing_scan_is_a_status():
     question_state = state(Action(forward=1.0))
     question_state.fail("broken")
     assert question_state.status is Status.FAILED
@@ -75,7 +68,7 @@ def test_dialogue_is_append_only():
     assert [entry["role"] for entry in question_state.dialogue] == ["user", "assistant"] * 2
 
 
-def test_trail():
+def test_trail_lists_the_poses_of_all_turns():
     question_state = QuestionState(question(), scenes=None, max_turns=3)
     second, third = HERE.at((2, 2, 1.6)), HERE.at((3, 2, 1.6))
     question_state.take(turn(0, Action(forward=1.0), HERE, second))

@@ -16,7 +16,7 @@ def test_old_counts_can_be_read():
 
 
 @given(COUNTS)
-def test_counts_survive_the_log(tokens):
+def test_counts_round_trip_through_the_log(tokens):
     stored = msgspec.to_builtins(tokens)
     assert list(stored) == ["in", "out", "from_cache", "thought", "to_cache"]
     assert msgspec.convert(stored, Tokens) == tokens

@@ -84,7 +84,7 @@ def lfm2(name, arguments):
 SYNTAXES = [hermes, coder, glm, mistral, gemma, kimi, lfm2]
 
 
-def calling(write):
+def calling_engine(write):
     """Return an engine that replies with the calls of FIELDS in turn."""
 
     def reply(request):
@@ -104,31 +104,30 @@ def play(tmp_path, engine, **options):
 
 @pytest.mark.parametrize("write", SYNTAXES, ids=lambda write: write.__name__)
 def test_calls_in_any_syntax_give_the_dialogue_of_json(tmp_path, write):
-    def in_json(request):
+    def json_engine(request):
         return json.dumps(FIELDS[min(request.turn, len(FIELDS) - 1)])
 
-    expected = play(tmp_path, in_json)
-    called = play(tmp_path, calling(write), reply_protocol="tools")
-    assert len(called.turns) == len(expected.turns)
-    for own, other in zip(called.turns, expected.turns, strict=True):
-        assert own.views == other.views
-        assert own.outcome == other.outcome
-        assert own.camera == other.camera
-        assert own.action.answer == other.action.answer
-    assert called.rows["1"].score == expected.rows["1"].score
+    expected = play(tmp_path, json_engine)
+    run = play(tmp_path, calling_engine(write), reply_protocol="tools")
+    for ours, theirs in zip(run.turns, expected.turns, strict=True):
+        assert ours.views == theirs.views
+        assert ours.outcome == theirs.outcome
+        assert ours.camera == theirs.camera
+        assert ours.action.answer == theirs.action.answer
+    assert run.rows["1"].score == expected.rows["1"].score
 
 
 def test_results_of_calls_follow_them_with_their_ids(tmp_path):
-    seen = []
+    requests = []
 
     def engine(request):
-        seen.append(request)
-        return calling(hermes)(request)
+        requests.append(request)
+        return calling_engine(hermes)(request)
 
     play(tmp_path, engine, reply_protocol="tools", limit=1)
-    last = seen[-1].messages
-    assert {tool["function"]["name"] for tool in seen[0].tools} == {"look", "move", "answer"}
-    for earlier, later in pairwise(seen):
+    last = requests[-1].messages
+    assert {tool["function"]["name"] for tool in requests[0].tools} == {"look", "move", "answer"}
+    for earlier, later in pairwise(requests):
         assert list(later.messages[: len(earlier.messages)]) == list(earlier.messages)
     for number, message in enumerate(last):
         if message["role"] == "assistant":
@@ -146,11 +145,8 @@ def test_only_the_first_of_several_calls_is_carried_out(tmp_path):
     def engine(request):
         if request.turn:
             return call_text("answer", {"answer": "3", "done": True})
-        calls = [
-            call_text("move", {"forward_meters": 0.5}),
-            call_text("move", {"left_meters": 0.5}),
-        ]
-        return "\n".join(calls)
+        moves = ({"forward_meters": 0.5}, {"left_meters": 0.5})
+        return "\n".join(call_text("move", move) for move in moves)
 
     run = play(tmp_path, engine, reply_protocol="tools", limit=1)
     first, second = run.turns
@@ -160,7 +156,7 @@ def test_only_the_first_of_several_calls_is_carried_out(tmp_path):
     assert results[0]["content"] != results[1]["content"]
 
 
-def test_a_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
+def test_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
     def engine(request):
         if request.turn:
             return call_text("answer", {"answer": "3", "done": True})
@@ -181,8 +177,8 @@ def test_a_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
 def test_tools_have_the_fields_of_the_run(form, names):
     tools = ToolsProtocol().tools(form)
     assert [tool["function"]["name"] for tool in tools] == names
-    used = {name for tool in tools for name in tool["function"]["parameters"]["properties"]}
-    assert used == {field.name for field in form.requested_fields} - {"reasoning"}
+    declared = {name for tool in tools for name in tool["function"]["parameters"]["properties"]}
+    assert declared == {field.name for field in form.requested_fields} - {"reasoning"}
     for tool in tools:
         for schema in tool["function"]["parameters"]["properties"].values():
             assert schema["description"]
@@ -198,7 +194,7 @@ def test_tools_have_the_fields_of_the_run(form, names):
         '<|python_tag|>answer(answer="B", done=True)',
     ],
 )
-def test_calls_in_python(reply):
+def test_calls_in_python_syntax_are_split(reply):
     (call,) = split_calls(reply)[1]
     assert (call.name, call.arguments) == ("answer", {"answer": "B", "done": True})
 
@@ -240,13 +236,13 @@ def as_json(value):
 
 @pytest.mark.parametrize("write", SYNTAXES, ids=lambda write: write.__name__)
 def test_parallel_calls_are_all_split_off(write):
-    calls = [("move", {"forward_meters": 0.5}), ("look", {"view": "top"})]
-    outside, found = split_calls("So.\n" + "\n".join(write(*call) for call in calls))
+    expected = [("move", {"forward_meters": 0.5}), ("look", {"view": "top"})]
+    outside, calls = split_calls("So.\n" + "\n".join(write(*call) for call in expected))
     assert outside == "So."
-    assert [(call.name, dict(call.arguments)) for call in found] == calls
+    assert [(call.name, dict(call.arguments)) for call in calls] == expected
 
 
-def test_a_python_list_of_several_calls():
+def test_python_list_of_several_calls_is_split():
     reply = "<|tool_call_start|>[move(forward_meters=1, view='top'), look()]<|tool_call_end|>Now?"
     outside, calls = split_calls(reply)
     assert outside == "Now?"
@@ -267,7 +263,7 @@ def test_a_python_list_of_several_calls():
         "<|tool_call_begin|>look<|tool_call_end|>",
     ],
 )
-def test_what_is_no_whole_call_stays_text(reply):
+def test_incomplete_call_stays_text(reply):
     assert split_calls(reply) == (reply, [])
 
 

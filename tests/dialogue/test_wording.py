@@ -67,7 +67,7 @@ def change_general(tmp_path, monkeypatch):
     general.cache_clear()
 
 
-def play(folder, **options):
+def run_rooms(folder, **options):
     """Run two questions of the bundled rooms with `REPLIES`; return the run folder."""
     run = start_run(make_config(folder, "rooms", limit=2, **{"max_turns": len(REPLIES)} | options))
     try:
@@ -79,7 +79,7 @@ def play(folder, **options):
 
 def texts_of_run(folder, **options):
     """Return the transcripts and probe messages of a run."""
-    path = play(folder, **options)
+    path = run_rooms(folder, **options)
     probes = [line.get("probe") for line in RunData(path).lines()]
     return transcripts(path), [probe and probe["asked"] for probe in probes]
 
@@ -150,13 +150,13 @@ def test_every_template_is_used():
         assert key in code or f"{section}.{{" in code or re.search(rf'"{name}"', code), key
 
 
-def test_local_model_with_its_own_wording(tmp_path, small_folder):
+def test_wording_of_a_local_model_is_used_and_recorded(tmp_path, small_folder):
     (small_folder / "wording.yaml").write_text("turn:\n  last: Answer now.\n")
     config = make_config(tmp_path, "rooms", engine="transformers", model=str(small_folder))
     assert wording_of(build(config)).templates["turn.last"] == "Answer now."
     assert wording_of(build(config)).templates["turn.number"] == general().templates["turn.number"]
     assert wording_of(build(make_config(tmp_path, "rooms", model=str(small_folder)))).is_general
-    path = play(tmp_path, engine="transformers", model=str(small_folder), max_turns=1)
+    path = run_rooms(tmp_path, engine="transformers", model=str(small_folder), max_turns=1)
     for turns in transcripts(path).values():
         assert "Answer now." in json.dumps(turns[0]["messages"])
     record = RunData(path).record
@@ -169,7 +169,7 @@ def test_local_model_with_its_own_wording(tmp_path, small_folder):
 
 
 @pytest.mark.parametrize(
-    ("content", "named"),
+    ("content", "entry"),
     [
         ("turn: [", "wording.yaml"),
         ("turn: 3", "turn"),
@@ -181,10 +181,10 @@ def test_local_model_with_its_own_wording(tmp_path, small_folder):
         ("turn:\n  last: Answer {now", "wording.yaml"),
     ],
 )
-def test_invalid_wording_is_rejected(tmp_path, content, named):
+def test_invalid_wording_is_rejected(tmp_path, content, entry):
     file = tmp_path / "wording.yaml"
     file.write_text(content)
-    with pytest.raises(SetupError, match=re.escape(named)) as refused:
+    with pytest.raises(SetupError, match=re.escape(entry)) as refused:
         load_wording(file)
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)

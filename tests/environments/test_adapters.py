@@ -41,7 +41,7 @@ def test_vagen_gets_texts_with_a_placeholder_per_image():
     assert last[3]["success"] == (last[1] == 1.0)
 
 
-def test_vagen_environments_of_one_question():
+def test_vagen_environment_of_one_question():
     room = str(render_agent.bundled_rooms()["room00"])
     env = VagenEnvironment(
         {"scan": room, "question": "How many chairs?", "ground_truth": 4, **SMALL}
@@ -78,7 +78,7 @@ def test_trl_refuses_agents_with_several_replies():
         environment_factory("rooms", limit=1, agent="vote:3", temperature=1.0)
 
 
-def test_tools_of_trl_are_those_of_the_protocol():
+def test_trl_tools_are_those_of_the_protocol():
     patch_torchvision()
     from transformers.utils import get_json_schema
 
@@ -98,7 +98,7 @@ def test_tools_of_trl_are_those_of_the_protocol():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the libraries
-def test_trl_trains_with_the_script_of_the_page(tmp_path):
+def test_trl_trains_with_the_script_in_the_docs(tmp_path):
     patch_torchvision()
     trl = pytest.importorskip("trl")
     pytest.importorskip("datasets")
@@ -106,7 +106,7 @@ def test_trl_trains_with_the_script_of_the_page(tmp_path):
     shutil.copytree(small_model(), folder)
     template = Path(trl.__file__).parent / "chat_templates" / "qwen3_vl.jinja"
     shutil.copy(template, folder / "chat_template.jinja")
-    changes = {
+    replacements = {
         '"Qwen/Qwen3-VL-2B-Instruct"': "MODEL",
         "max_turns=6": "limit=2, rewards={'turn': 1}, **SMALL",
         "range(8)": "range(2)",
@@ -126,7 +126,7 @@ def test_trl_trains_with_the_script_of_the_page(tmp_path):
         "save_strategy": "no",
     }
     (code,) = [b for b in blocks("how-to/environments.md", "python") if "GRPOTrainer" in b]
-    for before, after in changes.items():
+    for before, after in replacements.items():
         assert before in code
         code = code.replace(before, after)
     names = {"MODEL": str(folder), "SMALL": SMALL, "SETTINGS": settings}

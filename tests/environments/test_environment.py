@@ -1,4 +1,4 @@
-"""An episode is the dialogue of a run, and nothing of the ground truth gets out before its end."""
+"""An episode equals the dialogue of a run, and the ground truth is hidden until its end."""
 
 import gc
 import json
@@ -52,27 +52,36 @@ class Policy:
 def finish(env, observation, info):
     """Let the policy finish an episode; return the observations with their `info`, and the rewards."""
     steps, rewards = [(observation, info)], []
-    over = False
-    while not over:
+    is_over = False
+    while not is_over:
         text = Policy().text(info["question_id"], info["turn"], probe=info["probe"])
         observation, reward, terminated, truncated, info = env.step(text)
         steps.append((observation, info))
         rewards.append(reward)
-        over = terminated or truncated
+        is_over = terminated or truncated
     return steps, rewards
+
+
+def without_costs(entries):
+    return {n: v for n, v in entries.items() if n not in ("tokens", "seconds", "batch_size")}
 
 
 def lines(path):
     """Return the lines of a log by question and turn, without tokens, times and batches."""
-    dropped = {"tokens", "seconds", "batch_size"}
-    kept = {}
+    result = {}
     for line in RunData(path).lines():
         if line.get("probe"):
-            line["probe"] = {n: v for n, v in line["probe"].items() if n not in dropped}
-        kept[line["question_id"], line["turn"]] = {
-            n: v for n, v in line.items() if n not in dropped
-        }
-    return kept
+            line["probe"] = without_costs(line["probe"])
+        result[line["question_id"], line["turn"]] = without_costs(line)
+    return result
+
+
+def rows(run):
+    """Return the rows of the results without tokens."""
+    return [
+        {name: value for name, value in row.items() if not name.startswith("tokens")}
+        for row in run.results["questions"]
+    ]
 
 
 KINDS = {
@@ -95,7 +104,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_episode_is_the_dialogue_of_a_run(kind, tmp_path):
+def test_episode_equals_the_dialogue_of_a_run(kind, tmp_path):
     options = {"limit": 3, "shuffle": True, **SMALL, **KINDS[kind]}
     model = options.pop("model", None)
     with render_agent.Environment.from_benchmark(
@@ -103,41 +112,31 @@ def test_an_episode_is_the_dialogue_of_a_run(kind, tmp_path):
     ) as env:
         episodes = [finish(env, *env.reset()) for _ in env.world.questions]
         (folder,) = env.world.recorder.paths
-    if model is not None:  # a model is not replaced by a policy, but its wording is
+    if model is not None:  # the policy cannot replace a model in a run; the wording is the model's
         assert RunData(folder).record["wording"]["model"] == model
         return
     run = render_agent.run(benchmark="rooms", engine=Policy(), output=tmp_path / "runs", **options)
     assert lines(folder) == lines(run.path)
-    recorded, played = RunData(folder), RunData(run.path)
-    assert recorded.results["questions"] == played.results["questions"] or _without_tokens(
-        recorded
-    ) == _without_tokens(played)
-    scores = {q.id: played.rows[q.id].score for q in played.questions}
+    recorded, expected = RunData(folder), RunData(run.path)
+    assert rows(recorded) == rows(expected)
+    scores = {q.id: expected.rows[q.id].score for q in expected.questions}
     for steps, rewards in episodes:
         assert sum(rewards) == pytest.approx(scores[steps[0][1]["question_id"]] or 0.0)
     for image in sorted(run.path.glob("views/**/*.png")):
         assert (folder / image.relative_to(run.path)).read_bytes() == image.read_bytes()
 
 
-def _without_tokens(run):
-    return [
-        {name: value for name, value in row.items() if not name.startswith("tokens")}
-        for row in run.results["questions"]
-    ]
-
-
-def test_the_conversation_grows_by_the_new_messages_and_the_reply(tmp_path):
+def test_conversation_grows_by_the_reply_and_the_new_messages():
     with render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL) as env:
         steps, _ = finish(env, *env.reset())
     for (before, _), (after, _) in pairwise(steps):
-        roles = [message["role"] for message in after["conversation"]]
-        grown = before["conversation"]
-        assert after["conversation"][: len(grown)] == grown
-        assert roles[len(grown)] == "assistant"
-        assert after["conversation"][len(grown) + 1 :] == after["messages"]
+        length = len(before["conversation"])
+        assert after["conversation"][:length] == before["conversation"]
+        assert after["conversation"][length]["role"] == "assistant"
+        assert after["conversation"][length + 1 :] == after["messages"]
 
 
-def test_nothing_of_the_ground_truth_gets_out_before_the_end(tmp_path):
+def test_ground_truth_is_hidden_until_the_episode_ends(tmp_path):
     secret = "a most secret sofa"
     with render_agent.Environment(
         render_agent.bundled_rooms()["room00"],
@@ -153,22 +152,24 @@ def test_nothing_of_the_ground_truth_gets_out_before_the_end(tmp_path):
     assert all(secret not in text and secret not in repr(info) for text, info in earlier)
 
 
-def test_episodes_side_by_side_equal_single_ones():
+def test_vector_environment_gives_the_episodes_of_single_ones():
     options = {"limit": 5, **SMALL, "probe": ("map",)}
-    single = {}
+
+    def last_message(observation):
+        return repr(observation["conversation"][-1]).split(" at 0x")[0]
+
+    expected = {}
     with render_agent.Environment.from_benchmark("rooms", **options) as env:
         for _ in env.world.questions:
             steps, rewards = finish(env, *env.reset())
-            single[steps[0][1]["question_id"]] = (
-                [repr(o["conversation"][-1]) for o, _ in steps],
-                rewards,
-            )
-    side_by_side = {}
+            messages = [last_message(observation) for observation, _ in steps]
+            expected[steps[0][1]["question_id"]] = messages, rewards
+    finished = {}
     with render_agent.VectorEnvironment(3, "rooms", **options) as envs:
         observations, infos = envs.reset()
-        running = [([repr(o["conversation"][-1])], []) for o in observations]
-        over = np.zeros(3, bool)
-        while len(side_by_side) < 5:
+        episodes = [([last_message(observation)], []) for observation in observations]
+        is_over = np.zeros(3, bool)
+        while len(finished) < 5:
             ids = [info["question_id"] for info in infos]
             replies = [
                 Policy().text(info["question_id"], info["turn"], probe=info["probe"])
@@ -176,21 +177,18 @@ def test_episodes_side_by_side_equal_single_ones():
             ]
             observations, rewards, terminated, truncated, infos = envs.step(replies)
             for n in range(3):
-                if over[n]:
-                    running[n] = ([], [])
+                if is_over[n]:
+                    episodes[n] = ([], [])
                 else:
-                    running[n][1].append(rewards[n])
-                running[n][0].append(repr(observations[n]["conversation"][-1]))
+                    episodes[n][1].append(rewards[n])
+                episodes[n][0].append(last_message(observations[n]))
                 if terminated[n] or truncated[n]:
-                    side_by_side.setdefault(ids[n], running[n])
-            over = terminated | truncated
-    strip = lambda texts: [text.split(" at 0x")[0] for text in texts]  # noqa: E731
-    assert {k: (strip(t), r) for k, (t, r) in side_by_side.items()} == {
-        k: (strip(t), r) for k, (t, r) in single.items()
-    }
+                    finished.setdefault(ids[n], episodes[n])
+            is_over = terminated | truncated
+    assert finished == expected
 
 
-def test_the_same_seed_gives_the_same_episodes():
+def test_same_seed_gives_the_same_episodes():
     with render_agent.Environment.from_benchmark("rooms", limit=8, **SMALL) as env:
         orders = []
         for seed in (1, 1, 2):
@@ -201,12 +199,12 @@ def test_the_same_seed_gives_the_same_episodes():
         assert env.reset(options={"id": orders[0][3]})[1]["question_id"] == orders[0][3]
 
 
-def test_a_question_asked_again_begins_the_next_folder(tmp_path):
+def test_repeated_question_starts_another_run_folder(tmp_path):
     with render_agent.Environment.from_benchmark("rooms", limit=2, record=tmp_path, **SMALL) as env:
         for _ in range(5):
             finish(env, *env.reset())
         env.reset()
-        env.step("{}")  # left in the middle
+        env.step("{}")  # not finished
         paths = env.world.recorder.paths
     runs = [RunData(path) for path in paths]
     assert [len(run.questions) for run in runs] == [2, 2, 2]
@@ -214,7 +212,7 @@ def test_a_question_asked_again_begins_the_next_folder(tmp_path):
     assert len(render_agent.load_run(paths[0]).questions) == 2
 
 
-def test_a_recording_of_some_questions_is_finished_without_close(tmp_path):
+def test_recording_of_some_questions_is_completed_without_close(tmp_path):
     env = render_agent.Environment.from_benchmark("rooms", limit=3, record=tmp_path, **SMALL)
     finish(env, *env.reset(options={"id": "1"}))
     (path,) = env.world.recorder.paths
@@ -250,7 +248,7 @@ def test_rewards_are_weighted_sums_of_terms_within_their_ranges():
             assert returns["turn"] == 0.5 * env.state.turns[-1].number + 0.5
 
 
-def test_terms_measure_what_they_say():
+def test_reward_terms_of_known_replies():
     room = render_agent.bundled_rooms()["room00"]
     with render_agent.Environment(
         room,
@@ -260,14 +258,13 @@ def test_terms_measure_what_they_say():
     ) as env:
         env.reset()
         assert env.step("hm")[1] == pytest.approx(-1.01)
-        assert env.step({"forward_meters": 2, "rotation_angle_degrees": 90})[4]["rewards"][
-            "blocked"
-        ] == (-0.1)
+        info = env.step({"forward_meters": 2, "rotation_angle_degrees": 90})[4]
+        assert info["rewards"]["blocked"] == -0.1
         _, reward, terminated, truncated, info = env.step({"answer": 4, "done": True})
         assert (reward, terminated, truncated, info["status"]) == (0.99, True, False, "answered")
 
 
-def test_an_unanswered_episode_is_truncated():
+def test_unanswered_episode_is_truncated():
     with render_agent.Environment(
         render_agent.bundled_rooms()["room00"], "How many chairs?", ground_truth=3, max_turns=2
     ) as env:
@@ -278,7 +275,7 @@ def test_an_unanswered_episode_is_truncated():
             env.step("{}")
 
 
-def test_what_environments_do_not_have_is_refused():
+def test_unsupported_options_and_unknown_questions_are_refused():
     make = render_agent.Environment.from_benchmark
     for options in (
         {"agent": "vote:3", "temperature": 1.0},
@@ -296,7 +293,7 @@ def test_what_environments_do_not_have_is_refused():
         env.reset(options={"id": "none of these"})
 
 
-def test_asynchronous_steps():
+def test_async_methods_play_an_episode():
     async def play():
         env = render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL)
         _, info = await env.areset()

@@ -1,4 +1,4 @@
-"""The code on the documentation page about environments runs unchanged; other tests run that of other libraries."""
+"""The code on the documentation page about environments runs unchanged, except for that of other libraries."""
 
 import re
 
@@ -9,12 +9,12 @@ import render_agent
 OTHERS = re.compile("openenv|verifiers|GRPOTrainer")
 
 
-def test_the_page_runs(tmp_path, monkeypatch):
+def test_docs_page_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"render_agent": render_agent}
-    own = [b for b in blocks("how-to/environments.md", "python") if not OTHERS.search(b)]
-    assert len(own) == 6
-    for block in own:
+    examples = [b for b in blocks("how-to/environments.md", "python") if not OTHERS.search(b)]
+    assert len(examples) == 6
+    for block in examples:
         exec(compile(block, "environments.md", "exec"), names)
     assert names["terminated"].shape == (8,)
     names["env"].close()

@@ -14,15 +14,14 @@ def test_engine_from_the_docs_page(tmp_path, monkeypatch, type_in):
     (path,) = list_runs(tmp_path / "experiment_logs")
     run = RunData(path)
     assert run.record["packages"] == {"engine dice": "dice-engine 1.0"}
-    named = {"name": "dice", "model": "dice", "package": "dice-engine 1.0"}
-    assert run.record["engine"] == named
+    engine = {"name": "dice", "model": "dice", "package": "dice-engine 1.0"}
+    assert run.record["engine"] == engine
     lines = run.lines()
     assert len(lines) == 8
     assert [line["reply"] for line in lines[:4]] == ['{"view": "around"}'] * 4
     assert all(json.loads(line["reply"])["done"] for line in lines[4:])
     assert all(line["batch_size"] == 4 for line in lines)
     assert run.saved_results["counts"]["answered"] == 4
-
-    again = type_in("--continue", "recent", folder=tmp_path)
-    assert again[0] == 0
-    assert "is complete" in again[2]
+    code, _, output = type_in("--continue", "recent", folder=tmp_path)
+    assert code == 0
+    assert "is complete" in output

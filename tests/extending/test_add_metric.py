@@ -15,8 +15,8 @@ from render_agent.score.tables import overall_lines, score_table
 from render_agent.tasks.question_files import load_questions
 
 
-def questions(folder):
-    """Copy the question file and the scan of the page to a folder."""
+def write_questions(folder):
+    """Write the question file of the page and its scan to a folder; return the file."""
     (row,) = blocks("extending/add-a-metric.md", "json")
     path = folder / "questions.jsonl"
     path.write_text(json.dumps(json.loads(row)), "utf-8")
@@ -26,7 +26,7 @@ def questions(folder):
 
 def test_metric_from_the_docs_page_scores_a_run(tmp_path, monkeypatch, type_in):
     words = install_page(monkeypatch, tmp_path, "add-a-metric")
-    questions(tmp_path)
+    write_questions(tmp_path)
     code, _, output = type_in(*words, folder=tmp_path)
     assert code == 0, output
     (path,) = list_runs(tmp_path / "experiment_logs")
@@ -40,25 +40,24 @@ def test_metric_from_the_docs_page_scores_a_run(tmp_path, monkeypatch, type_in):
         [str(score_table(results).title), *(line.label for line in overall_lines(results))]
     )
     assert "off-by-one" in lines
-    for words in ("VSI-Bench", "lmms-eval", "appearance"):
-        assert words not in lines
+    for name in ("VSI-Bench", "lmms-eval", "appearance"):
+        assert name not in lines
 
 
 def test_guesses_and_votes_maximise_the_score(tmp_path, monkeypatch):
     install_page(monkeypatch, tmp_path, "add-a-metric")
-    (question,) = load_questions(questions(tmp_path), "mine")
-    assert [score_answer(question, answer) for answer in ("3", "4", "5", "many", None)] == [
-        1,
-        0.5,
-        0,
-        0,
-        0,
-    ]
-    told = ballot(question, ["1", "4", "5", "5", "3"])
-    assert (told.winner, told.expected) == ("4", 0.5)
-    known = [(truth, {}) for truth in ("1", "4", "5", "6", "6")]
-    assert metric_of(question).most_frequent(known) == "5"
-    odd = tmp_path / "odd.jsonl"
-    odd.write_text((tmp_path / "questions.jsonl").read_text("utf-8").replace("by-one", "by-two"))
+    (question,) = load_questions(write_questions(tmp_path), "mine")
+    scores = {"3": 1, "4": 0.5, "5": 0, "many": 0, None: 0}
+    assert {answer: score_answer(question, answer) for answer in scores} == scores
+    result = ballot(question, ["1", "4", "5", "5", "3"])
+    assert (result.winner, result.expected) == ("4", 0.5)
+    truths = [(truth, {}) for truth in ("1", "4", "5", "6", "6")]
+    assert metric_of(question).most_frequent(truths) == "5"
+
+
+def test_unknown_metric_error_lists_the_plugin(tmp_path, monkeypatch):
+    install_page(monkeypatch, tmp_path, "add-a-metric")
+    file = write_questions(tmp_path)
+    file.write_text(file.read_text("utf-8").replace("by-one", "by-two"))
     with pytest.raises(QuestionsError, match=r"off-by-two.*off-by-one"):
-        load_questions(odd, "mine")
+        load_questions(file, "mine")

@@ -21,11 +21,11 @@ def test_renderer_from_the_docs_page(tmp_path, monkeypatch, type_in):
     views = [view for line in run.turns for view in line.views]
     ahead = next(view for view in views if view.kind == "ego")
     frame = make_renderer("dots").draw(scene, ahead.camera, 96, 72)
-    kept = np.asarray(Image.open(path / ahead.file).convert("RGB"))
-    assert (kept == frame.colours).all()
+    image = np.asarray(Image.open(path / ahead.file).convert("RGB"))
+    assert (image == frame.colours).all()
     surface = make_renderer("rasteriser").draw(scene, ahead.camera, 96, 72)
-    drawn = np.isfinite(frame.depth)
-    assert 0.02 < drawn.mean() < 1
-    assert (frame.colours[~drawn] == BACKGROUND).all()
-    near = np.abs(frame.depth[drawn] - surface.depth[drawn]) < 0.1
-    assert near.mean() > 0.5, "most dots are on the surface, the others behind it"
+    has_dot = np.isfinite(frame.depth)
+    assert 0.02 < has_dot.mean() < 1
+    assert (frame.colours[~has_dot] == BACKGROUND).all()
+    is_near = np.abs(frame.depth[has_dot] - surface.depth[has_dot]) < 0.1
+    assert is_near.mean() > 0.5, "most dots are on the surface, the others behind it"

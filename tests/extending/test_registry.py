@@ -45,12 +45,12 @@ def install_plugin(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reason"),
     [("import no_such_library", "no_such_library"), ("Other = 1", "no attribute 'Part'")],
 )
-def test_broken_plugin_error_names_its_package(install_plugin, source, told):
+def test_broken_plugin_error_names_its_package(install_plugin, source, reason):
     install_plugin("renderer", "odd", source)
-    with pytest.raises(SetupError, match=told) as raised:
+    with pytest.raises(SetupError, match=reason) as raised:
         make_renderer("odd")
     assert "odd-parts 2.1" in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -89,24 +89,24 @@ def test_built_in_parts_take_precedence(install_plugin):
 
 
 @pytest.mark.parametrize(
-    ("returned", "sentence"),
+    ("returned", "reason"),
     [
         ("[]", "no questions"),
         ("['How many?']", "entry 0 .*'How many"),
-        ("[run_probe('a'), run_probe('a')]", "duplicate id 'a'"),
-        ("[run_probe('a\\n')]", r"entry 0: id 'a\\n'"),
+        ("[question('a'), question('a')]", "'a'"),
+        ("[question('a\\n')]", r"entry 0: id 'a\\n'"),
     ],
 )
-def test_invalid_benchmark_is_refused(install_plugin, returned, sentence):
+def test_invalid_benchmark_is_refused(install_plugin, returned, reason):
     source = f"""
 from render_agent.dialogue.question import Question
-def run_probe(name):
+def question(name):
     return Question(name, "odd", "odd", "odd", "odd", "How many?", "number", ground_truth="1")
 def Part(config):
     return {returned}
 """
     install_plugin("benchmark", "odd", source)
-    with pytest.raises((QuestionsError, SetupError), match=sentence):
+    with pytest.raises((QuestionsError, SetupError), match=reason):
         build(RunConfig(batch=True, benchmark="odd", views="none")).questions()
 
 
@@ -135,12 +135,8 @@ Part = Odd()
 
 def test_missing_plugin_is_refused_before_the_run_starts(install_plugin, tmp_path):
     install_plugin("renderer", "odd", "import no_such_library")
-    common = {
-        "batch": True,
-        "benchmark": "rooms",
-        "engine": "scripted",
-        "output": str(tmp_path / "runs"),
-    }
+    common = {"batch": True, "benchmark": "rooms", "engine": "scripted"}
+    common["output"] = str(tmp_path / "runs")
     for options in ({"renderer": "odd"}, {"kinds": ("ego", "gone")}, {"engine": "gone"}):
         with pytest.raises(SetupError, match=r"gone|no_such_library"):
             start_run(RunConfig(**common | options))
@@ -161,14 +157,14 @@ def test_run_cannot_resume_without_its_plugin(install_plugin, monkeypatch, tmp_p
 
 
 def test_doctor_lists_plugins(install_plugin, monkeypatch, tmp_path):
-    install_plugin("renderer", "whole", "Part = dict")
-    install_plugin("engine", "torn", "import no_such_library", name="torn-parts")
-    places = [str(tmp_path / name / "site") for name in ("odd-parts", "torn-parts")]
-    monkeypatch.setenv("PYTHONPATH", ":".join([*places, str(TREE)]))
-    torn, whole = package_checks()
-    assert (whole.name, whole.works, whole.detail) == ("renderer whole", True, "odd-parts 2.1")
-    assert (torn.name, torn.works, torn.needed) == ("engine torn", False, False)
-    assert "No module named 'no_such_library'" in torn.detail
+    install_plugin("renderer", "valid", "Part = dict")
+    install_plugin("engine", "broken", "import no_such_library", name="broken-parts")
+    sites = [str(tmp_path / name / "site") for name in ("odd-parts", "broken-parts")]
+    monkeypatch.setenv("PYTHONPATH", ":".join([*sites, str(TREE)]))
+    broken, valid = package_checks()
+    assert (valid.name, valid.works, valid.detail) == ("renderer valid", True, "odd-parts 2.1")
+    assert (broken.name, broken.works, broken.needed) == ("engine broken", False, False)
+    assert "'no_such_library'" in broken.detail
 
 
 @pytest.mark.parametrize(
@@ -184,9 +180,9 @@ def test_built_in_parts_can_be_loaded(kind, name):
 def test_lab_parts_can_be_loaded():
     settings = ConfigParser()
     settings.read(TREE / "setup.cfg", "utf-8")
-    declared = settings["options.entry_points"]
+    entry_points = settings["options.entry_points"]
     for kind, group in registry.GROUPS.items():
-        for line in declared.get(group, "").strip().splitlines():
+        for line in entry_points.get(group, "").strip().splitlines():
             name = line.partition(" = ")[0]
             assert callable(registry.load(kind, name))
             assert registry.package(kind, name) is None

@@ -1,7 +1,7 @@
 """A renderer plug-in that renders normally until a configured fault is due.
 
-CRASHING_RENDERER in the environment is JSON: `how` to fail, from view number `at` on, and how many `times`. `folder`
-contains the count of views over all processes and the process ids.
+CRASHING_RENDERER in the environment is JSON: `how` to fail, the number of the first view `at` which to fail, and how
+many `times`. Files in `folder` count the views of all processes and list the process ids.
 """
 
 import ctypes
@@ -21,18 +21,18 @@ class CrashingRenderer(Rasteriser):
 
     def __init__(self):
         super().__init__(threads=1)
-        self.told = json.loads(os.environ["CRASHING_RENDERER"])
-        self.folder = Path(self.told["folder"])
-        note(self.folder / "processes", f"{os.getpid()}\n")
+        self.fault = json.loads(os.environ["CRASHING_RENDERER"])
+        self.folder = Path(self.fault["folder"])
+        append(self.folder / "processes", f"{os.getpid()}\n")
 
     def draw(self, scene, camera, width, height):
-        number = note(self.folder / "views", "x")
-        if 0 <= number - self.told["at"] < self.told["times"]:
+        number = append(self.folder / "views", "x")
+        if 0 <= number - self.fault["at"] < self.fault["times"]:
             self.fail()
         return super().draw(scene, camera, width, height)
 
     def fail(self):
-        match self.told["how"]:
+        match self.fault["how"]:
             case "crash":
                 ctypes.string_at(0)
             case "abort":
@@ -54,7 +54,7 @@ class CrashingRenderer(Rasteriser):
                 raise ZeroDivisionError("injected fault")
 
 
-def installed(folder):
+def install(folder):
     """Install this file as a package with the renderer `crashing`; return its import path."""
     record = folder / "crashing-1.0.dist-info"
     record.mkdir(parents=True)
@@ -66,7 +66,7 @@ def installed(folder):
     return folder
 
 
-def note(path, text):
+def append(path, text):
     """Append to a file and return its size."""
     with path.open("a") as file:
         file.write(text)

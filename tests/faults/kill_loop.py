@@ -1,7 +1,7 @@
 """Repeatedly kills and resumes a run; executed in a subprocess by `test_killed_runs.py`.
 
-Usage: kill_loop.py FOLDER SEED lines|moments|pictures,KILLS,AGENT … Every attempt is a forked process that ends by
-SIGKILL: after its first new lines, at a random moment, or after a random number of images. Each run is killed until it
+Usage: kill_loop.py FOLDER SEED lines|moments|images,KILLS,AGENT … Every attempt is a forked process that ends by
+SIGKILL: after its first new line, at a random moment, or after a random number of images. Each run is killed until it
 completes anyway or the kills are used up. Prints, as JSON, the folders of the undisturbed and the killed runs of every
 loop.
 """
@@ -32,49 +32,49 @@ def make_engine(config, questions):
     return mixed_engine(batch_size=2)
 
 
-def dying(write, times):
+def kill_after(calls, write):
     """Wrap `write` to kill its process after a number of calls."""
-    left = [times]
+    remaining = [calls]
 
-    def write_and_die(*args):
+    def write_then_kill(*args):
         write(*args)
-        left[0] -= 1
-        if left[0] <= 0:
+        remaining[0] -= 1
+        if remaining[0] <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return write_and_die
+    return write_then_kill
 
 
-def work(runs: Path, config, kill_after_lines=None, kill_after_images=None):
-    """Start or resume a run and complete it; die after a number of lines or images."""
-    result = list_runs(runs)
-    run = resume_run(RunData(result[-1]), {}) if result else start_run(config)
-    if kill_after_lines is not None:
-        writer.write_all = dying(writer.write_all, kill_after_lines)
-    if kill_after_images is not None:
-        run.log.images._write = dying(run.log.images._write, kill_after_images)
+def complete_run(runs: Path, config, lines=None, images=None):
+    """Start or resume a run and complete it, unless it is killed after a number of lines or images."""
+    paths = list_runs(runs)
+    run = resume_run(RunData(paths[-1]), {}) if paths else start_run(config)
+    if lines is not None:
+        writer.write_all = kill_after(lines, writer.write_all)
+    if images is not None:
+        run.log.images._write = kill_after(images, run.log.images._write)
     run.go(NullObserver(), make_engine)
     run.close()
 
 
-def attempt(runs: Path, config, kill_after_seconds=None, **kill_after) -> bool:
-    """Work in a forked process that may be killed; return True if it completed."""
+def attempt(runs: Path, config, seconds=None, **limits) -> bool:
+    """Complete a run in a forked process that may be killed; return True if it completed."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            work(runs, config, **kill_after)
+            complete_run(runs, config, **limits)
             code = 0
         finally:
             os._exit(code)
-    if kill_after_seconds is not None:
-        time.sleep(kill_after_seconds)
+    if seconds is not None:
+        time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    killed = os.WIFSIGNALED(status)
-    if not killed and os.waitstatus_to_exitcode(status) != 0:
+    was_killed = os.WIFSIGNALED(status)
+    if not was_killed and os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"a run in {runs} failed instead of being killed")
-    return not killed
+    return not was_killed
 
 
 def options(agent):
@@ -87,30 +87,30 @@ def options(agent):
 def loop(folder: Path, mode: str, kills: int, agent: str, chance: random.Random):
     """Kill runs a number of times; return the folders of the undisturbed and the killed runs."""
     folder.mkdir(parents=True)
-    count, given = options(agent)
+    count, run_options = options(agent)
     questions = make_questions(folder, count)
 
     def config_for(name):
-        return make_config(folder, questions, output=str(folder / name), **given)
+        return make_config(folder, questions, output=str(folder / name), **run_options)
 
-    work(folder / "warm", config_for("warm"))  # load everything once, before forking
-    began = time.perf_counter()
+    complete_run(folder / "warm", config_for("warm"))  # load everything once, before forking
+    start = time.perf_counter()
     attempt(folder / "whole", config_for("whole"))
-    usual = time.perf_counter() - began
+    duration = time.perf_counter() - start
     killed = []
     while kills > 0:
         runs = folder / f"killed{len(killed)}"
         runs.mkdir()
-        config, ended = config_for(runs.name), False
-        while not ended and kills > 0:
-            later = {
-                "lines": {"kill_after_lines": 1},
-                "moments": {"kill_after_seconds": chance.uniform(0, usual)},
-                "pictures": {"kill_after_images": chance.randint(1, 24)},
+        config, completed = config_for(runs.name), False
+        while not completed and kills > 0:
+            limits = {
+                "lines": {"lines": 1},
+                "moments": {"seconds": chance.uniform(0, duration)},
+                "images": {"images": chance.randint(1, 24)},
             }
-            ended = attempt(runs, config, **later[mode])
-            kills -= not ended
-        assert ended or attempt(runs, config)
+            completed = attempt(runs, config, **limits[mode])
+            kills -= not completed
+        assert completed or attempt(runs, config)
         killed.append([str(path) for path in list_runs(runs)])
     return {"whole": str(list_runs(folder / "whole")[0]), "killed": killed}
 

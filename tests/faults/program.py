@@ -1,7 +1,7 @@
-"""The program with an injected fault: `program.py FAULT WORDS …`, where FAULT is JSON with arguments of `Fault`.
+"""The program with an injected fault: `program.py FAULT WORDS …`; FAULT is JSON with the arguments of `Fault`.
 
-Faults occur at a tick of one sort: `writes` are changes in the runs folder; `draws`, `answers` and `loads` are calls of
-the renderer, the engine and the scan loader.
+A fault occurs at an event of one kind: `writes` are changes in the runs folder; `draws`, `answers` and `loads` are
+calls of the renderer, the engine and the scan loader.
 """
 
 import errno
@@ -24,11 +24,20 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Fault:
-    """Counts ticks and acts at one of them; without a deed, only writes the count to the file `note`."""
+    """Counts events and acts at one of them; without an action, only writes the counts to the file `note`.
 
-    def __init__(self, below, note, sort="writes", at=0, deed=None, **more):
-        self.below, self.note = os.path.realpath(below), Path(note)
-        self.sort, self.at, self.deed, self.more = sort, at, deed, more
+    Args:
+        folder: The runs folder.
+        note: A file that is created when the fault occurs.
+        kind: The kind of event.
+        at: The number of the event.
+        action: The method to call.
+        options: Arguments of the action.
+    """
+
+    def __init__(self, folder, note, kind="writes", at=0, action=None, **options):
+        self.folder, self.note = os.path.realpath(folder), Path(note)
+        self.kind, self.at, self.action, self.options = kind, at, action, options
         self.counts = dict.fromkeys(("writes", *CALLS), 0)
         self._inside = threading.local()
 
@@ -37,70 +46,70 @@ class Fault:
 
         write_all, fsync = writer.write_all, os.fsync
 
-        def written(file, content):
-            self.tick("writes", file, content)
+        def counting_write(file, content):
+            self.count("writes", file, content)
             write_all(file, content)
 
-        def synced(number):
-            self.tick("writes")
+        def counting_fsync(number):
+            self.count("writes")
             fsync(number)
 
-        writer.write_all, os.fsync = written, synced
-        for sort, (module, owner, name) in CALLS.items():
-            place = importlib.import_module(module)
-            self._count_calls(sort, getattr(place, owner) if owner else place, name)
+        writer.write_all, os.fsync = counting_write, counting_fsync
+        for kind, (module, owner, name) in CALLS.items():
+            module = importlib.import_module(module)
+            self._count_calls(kind, getattr(module, owner) if owner else module, name)
         sys.addaudithook(self._audit)
 
-    def _count_calls(self, sort, owner, name):
+    def _count_calls(self, kind, owner, name):
         call = getattr(owner, name)
 
-        def counted(*args, **kwargs):
-            self.tick(sort)
+        def counting_call(*args, **kwargs):
+            self.count(kind)
             return call(*args, **kwargs)
 
-        setattr(owner, name, counted)
+        setattr(owner, name, counting_call)
 
-    def _audit(self, event, given):
+    def _audit(self, event, args):
         if getattr(self._inside, "busy", False):
             return
         changes = event in ("os.rename", "os.mkdir", "os.remove", "os.truncate") or (
-            event == "open" and isinstance(given[2], int) and given[2] & WRITING
+            event == "open" and isinstance(args[2], int) and args[2] & WRITING
         )
-        paths = [os.fsdecode(place) for place in given[:2] if isinstance(place, str | bytes)]
-        if changes and any(self.below in os.path.abspath(path) for path in paths):  # noqa: PTH100
-            self.tick("writes")
+        paths = [os.fsdecode(path) for path in args[:2] if isinstance(path, str | bytes)]
+        if changes and any(self.folder in os.path.abspath(path) for path in paths):  # noqa: PTH100
+            self.count("writes")
 
-    def tick(self, sort, file=None, content=b""):
-        self.counts[sort] += 1
-        if sort != self.sort or not self.deed or self.counts[sort] < self.at:
+    def count(self, kind, file=None, content=b""):
+        self.counts[kind] += 1
+        if kind != self.kind or not self.action or self.counts[kind] < self.at:
             return
-        if self.counts[sort] == self.at or self.deed == "fail":
+        if self.counts[kind] == self.at or self.action == "fail":
             self._inside.busy = True
             try:
                 self.note.touch()
-                getattr(self, self.deed)(file, content)
+                getattr(self, self.action)(file, content)
             finally:
                 self._inside.busy = False
 
     def signal(self, file, content):
-        os.kill(os.getpid(), self.more["number"])
+        os.kill(os.getpid(), self.options["number"])
 
     def fail(self, file, content):
         """Fail every write from now on, after a partial line."""
         if file is not None:
             file.write(content[: len(content) // 3])
-        number = getattr(errno, self.more["error"])
+        number = getattr(errno, self.options["error"])
         raise OSError(number, os.strerror(number))
 
     def no_memory(self, file, content):
         raise MemoryError
 
     def remove(self, file, content):
-        for folder in Path(self.below).glob("2*"):
-            shutil.move(folder, self.more["to"])
+        for path in Path(self.folder).glob("2*"):
+            shutil.move(path, self.options["to"])
 
     def hold(self, file, content):
-        while not Path(self.more["until"]).exists():
+        while not Path(self.options["until"]).exists():
             time.sleep(0.02)
 
 
@@ -115,7 +124,7 @@ def main():
         program()
     finally:
         fault._inside.busy = True
-        if not fault.deed:
+        if not fault.action:
             fault.note.write_text(json.dumps(fault.counts))
 
 

@@ -1,4 +1,4 @@
-"""Faults in real processes: whatever happens, the run resumes to the undisturbed transcripts."""
+"""Faults in real processes: every run resumes to the transcripts of an undisturbed one."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import mostly_slow
-from crashing_renderer import installed
+from crashing_renderer import install
 from factories import TREE
 from factories.runs import comparable_results, images, make_questions, transcripts
 
@@ -24,20 +24,20 @@ QUESTIONS = 4
 STEPS = ({"rotation_angle_degrees": 40, "forward_meters": 0.3}, {"view": "top"}, {"view": "around"})
 
 
-class Ground:
+class Experiment:
     """A folder of runs over the same questions, and the undisturbed run."""
 
-    def __init__(self, folder, words, whole=None):
-        self.folder, self.words, self.whole = folder, words, whole
+    def __init__(self, folder, words, undisturbed=None):
+        self.folder, self.words, self.undisturbed = folder, words, undisturbed
         self.output, self.note = folder / "runs", folder / "note"
         self.output.mkdir(parents=True)
         self.environment = {**os.environ, "PYTHONPATH": str(TREE), "NO_COLOR": "1"}
 
     def start(self, *words, **fault):
-        typed = [*(words or self.words), "--output", str(self.output)]
-        fault = {"below": str(self.output), "note": str(self.note), **fault}
+        fault = {"folder": str(self.output), "note": str(self.note), **fault}
+        command = [sys.executable, str(PROGRAM), json.dumps(fault), *(words or self.words)]
         return subprocess.Popen(
-            [sys.executable, str(PROGRAM), json.dumps(fault), *typed],
+            [*command, "--output", str(self.output)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -45,14 +45,14 @@ class Ground:
             env=self.environment,
         )
 
-    def run(self, *words, code, said="", **fault):
+    def run(self, *words, code, message="", **fault):
         """Run the program, by default a new run, and check its exit code."""
         with self.start(*words, **fault) as process:
-            told, _ = process.communicate(timeout=300)
-        assert process.returncode == code, told
-        assert re.search(said, told), told
-        assert "Traceback" not in told
-        return told
+            output, _ = process.communicate(timeout=300)
+        assert process.returncode == code, output
+        assert re.search(message, output), output
+        assert "Traceback" not in output
+        return output
 
     def lines(self):
         logs = [path / "turns.jsonl" for path in list_runs(self.output)]
@@ -69,14 +69,14 @@ class Ground:
             (x["question_id"], x["turn"]) for x in map(json.loads, self.lines()) if not x["error"]
         ]
         assert len(turns) == len(set(turns))
-        assert transcripts(path) == transcripts(self.whole)
-        assert comparable_results(path) == comparable_results(self.whole)
-        assert images(path) == images(self.whole)
+        assert transcripts(path) == transcripts(self.undisturbed)
+        assert comparable_results(path) == comparable_results(self.undisturbed)
+        assert images(path) == images(self.undisturbed)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The undisturbed run, and its number of ticks by sort."""
+    """The undisturbed run, and its number of events by kind."""
     folder = tmp_path_factory.mktemp("undisturbed")
     replies = [
         {
@@ -91,101 +91,108 @@ def undisturbed(tmp_path_factory):
         *("--engine", "scripted", "--model", str(folder / "replies.jsonl")),
         *("--image-size", "48x36", "--batch-size", "2", "--max-turns", "5"),
     ]
-    ground = Ground(folder, words)
-    ground.run(code=0)
-    (ground.whole,) = list_runs(ground.output)
-    return ground, json.loads(ground.note.read_text())
+    experiment = Experiment(folder, words)
+    experiment.run(code=0)
+    (experiment.undisturbed,) = list_runs(experiment.output)
+    return experiment, json.loads(experiment.note.read_text())
 
 
 @pytest.fixture
-def ground(undisturbed, tmp_path):
-    whole, _ = undisturbed
-    return Ground(tmp_path / "ground", whole.words, whole.whole)
+def experiment(undisturbed, tmp_path):
+    original, _ = undisturbed
+    return Experiment(tmp_path / "experiment", original.words, original.undisturbed)
 
 
 @pytest.fixture
-def moment(undisturbed):
-    """Return a function that draws a tick of one sort from a seed."""
-    _, ticks = undisturbed
+def random_event(undisturbed):
+    """Return a function that draws an event of one kind, except the last few, from a seed."""
+    _, counts = undisturbed
 
-    def draw(sort, seed, last=0):
-        at = random.Random(f"{sort} {seed}").randint(1, max(1, ticks[sort] - last))
-        return {"sort": sort, "at": at}
+    def draw(kind, seed, except_last=0):
+        at = random.Random(f"{kind} {seed}").randint(1, max(1, counts[kind] - except_last))
+        return {"kind": kind, "at": at}
 
     return draw
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(12), 0))
-def test_killed_run_resumes_identically(ground, moment, seed):
-    ground.run(code=-signal.SIGKILL, deed="signal", number=signal.SIGKILL, **moment("writes", seed))
+def test_killed_run_resumes_identically(experiment, random_event, seed):
+    experiment.run(
+        code=-signal.SIGKILL, action="signal", number=signal.SIGKILL, **random_event("writes", seed)
+    )
     for again in range(seed % 3):
-        if list_runs(ground.output):
-            at = 5 + moment("writes", f"{seed} {again}")["at"] // 3
+        if list_runs(experiment.output):
+            at = 5 + random_event("writes", f"{seed} {again}")["at"] // 3
             words = ("--continue", "recent")
-            with ground.start(*words, deed="signal", number=signal.SIGKILL, at=at) as process:
+            with experiment.start(*words, action="signal", number=signal.SIGKILL, at=at) as process:
                 process.communicate(timeout=300)
             assert process.returncode in (0, -signal.SIGKILL)
-    ground.resume_and_compare()
+    experiment.resume_and_compare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("sort", ["writes", "draws", "answers"])
-def test_signal_stops_the_run_and_prints_how_to_resume(ground, moment, number, code, sort):
-    told = ground.run(code=code, deed="signal", number=number, **moment(sort, code, last=5))
-    assert "Resume with: " in told or "run folder: " not in told
-    ground.resume_and_compare()
+@pytest.mark.parametrize("kind", ["writes", "draws", "answers"])
+def test_signal_stops_the_run_and_prints_how_to_resume(
+    experiment, random_event, number, code, kind
+):
+    event = random_event(kind, code, except_last=5)
+    output = experiment.run(code=code, action="signal", number=number, **event)
+    assert "--continue" in output or "run folder: " not in output
+    experiment.resume_and_compare()
 
 
 @pytest.mark.parametrize("error", mostly_slow(["ENOSPC", "EIO", "EROFS", "EDQUOT"], "ENOSPC"))
 @pytest.mark.parametrize("seed", mostly_slow(range(3), 0))
-def test_full_disk_stops_the_run(ground, moment, error, seed):
-    said = rf"error: cannot (write|make) .*{os.strerror(getattr(errno, error))}"
-    ground.run(code=1, said=said, deed="fail", error=error, **moment("writes", seed, last=5))
-    ground.resume_and_compare()
+def test_full_disk_stops_the_run(experiment, random_event, error, seed):
+    event = random_event("writes", seed, except_last=5)
+    message = rf"error: cannot .*{os.strerror(getattr(errno, error))}"
+    experiment.run(code=1, message=message, action="fail", error=error, **event)
+    experiment.resume_and_compare()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sort", ["draws", "answers", "loads"])
-def test_run_can_resume_after_memory_error(ground, moment, sort):
-    ground.run(code=1, said="memory", deed="no_memory", **moment(sort, 0))
-    ground.resume_and_compare()
+@pytest.mark.parametrize("kind", ["draws", "answers", "loads"])
+def test_run_can_resume_after_memory_error(experiment, random_event, kind):
+    experiment.run(code=1, message="memory", action="no_memory", **random_event(kind, 0))
+    experiment.resume_and_compare()
 
 
-def test_second_process_is_refused_and_changes_nothing(ground, moment):
-    go = ground.folder / "go"
-    fault = {"deed": "hold", "until": str(go), **moment("answers", 0, last=2)}
-    with ground.start(**fault) as first:
+def test_second_process_is_refused_and_changes_nothing(experiment, random_event):
+    go = experiment.folder / "go"
+    fault = {"action": "hold", "until": str(go), **random_event("answers", 0, except_last=2)}
+    with experiment.start(**fault) as first:
         until = time.monotonic() + 120
-        while not ground.note.exists() and time.monotonic() < until:
+        while not experiment.note.exists() and time.monotonic() < until:
             time.sleep(0.02)
-        before = ground.lines()
-        said = f"is being written by process {first.pid} on "
-        ground.run("--continue", "recent", code=1, said=said, deed="hold", until=str(go), at=10**9)
-        assert ground.lines() == before
+        before = experiment.lines()
+        fault |= {"at": 10**9}
+        experiment.run("--continue", "recent", code=1, message=f"process {first.pid} ", **fault)
+        assert experiment.lines() == before
         go.touch()
         first.communicate(timeout=300)
     assert first.returncode == 0
-    ground.resume_and_compare()
+    experiment.resume_and_compare()
 
 
 @pytest.mark.slow
-def test_moved_folder_stops_the_run(ground, moment):
-    away = ground.folder / "away"
-    ground.run(code=1, said="error: ", deed="remove", to=str(away), **moment("answers", 0, last=3))
-    assert not list_runs(ground.output)
-    away.rename(ground.output / "20260101T000000_batched")
-    ground.resume_and_compare()
+def test_moved_folder_stops_the_run(experiment, random_event):
+    away = experiment.folder / "away"
+    event = random_event("answers", 0, except_last=3)
+    experiment.run(code=1, message="error: ", action="remove", to=str(away), **event)
+    assert not list_runs(experiment.output)
+    away.rename(experiment.output / "20260101T000000_batched")
+    experiment.resume_and_compare()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "times"), [("crash", 1), ("crash", 10**6), ("no memory", 1)])
-def test_renderer_crash_loses_no_turn(ground, moment, how, times):
-    site = installed(ground.folder / "site")
-    told = {"how": how, "times": times, "at": 3, "folder": str(ground.folder)}
-    ground.environment["PYTHONPATH"] += os.pathsep + str(site)
-    ground.words = [*ground.words, "--renderer", "crashing"]
-    ground.environment["CRASHING_RENDERER"] = json.dumps(told)
-    ground.run(code=0 if (how, times) == ("crash", 1) else 1)
-    ground.environment["CRASHING_RENDERER"] = json.dumps(told | {"times": 0})
-    ground.resume_and_compare()
+def test_renderer_crash_loses_no_turn(experiment, random_event, how, times):
+    site = install(experiment.folder / "site")
+    fault = {"how": how, "times": times, "at": 3, "folder": str(experiment.folder)}
+    experiment.environment["PYTHONPATH"] += os.pathsep + str(site)
+    experiment.words = [*experiment.words, "--renderer", "crashing"]
+    experiment.environment["CRASHING_RENDERER"] = json.dumps(fault)
+    experiment.run(code=0 if (how, times) == ("crash", 1) else 1)
+    experiment.environment["CRASHING_RENDERER"] = json.dumps(fault | {"times": 0})
+    experiment.resume_and_compare()

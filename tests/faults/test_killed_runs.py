@@ -12,22 +12,22 @@ from render_agent.runs.read import RunData
 
 LINES = sum(number % 4 + 2 for number in range(3))
 
-LOOPS = ("lines,3,single", "pictures,2,lookahead:3")
+LOOPS = ("lines,3,single", "images,2,lookahead:3")
 
-MORE_LOOPS = (f"lines,{LINES},single", "moments,30,single", "lines,6,lookahead:3", "pictures,10,lookahead:3", "moments,10,show:3")  # fmt: skip
+MORE_LOOPS = (f"lines,{LINES},single", "moments,30,single", "lines,6,lookahead:3", "images,10,lookahead:3", "moments,10,show:3")  # fmt: skip
 
 
-def loops(folder, *names):
+def run_loops(folder, *names):
     """Run the kill loops in one process; return their folders by loop."""
     command = [sys.executable, Path(__file__).with_name("kill_loop.py"), folder, "7", *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 @pytest.fixture(scope="module")
 def few_kills(tmp_path_factory):
-    return loops(tmp_path_factory.mktemp("few"), *LOOPS)
+    return run_loops(tmp_path_factory.mktemp("few"), *LOOPS)
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -38,7 +38,7 @@ def test_killed_run_resumes_identically(few_kills, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MORE_LOOPS)
 def test_frequently_killed_run_resumes_identically(tmp_path, name):
-    assert_equals_undisturbed(loops(tmp_path / "runs", name)[name], name)
+    assert_equals_undisturbed(run_loops(tmp_path / "runs", name)[name], name)
 
 
 def beliefs(path):
@@ -49,12 +49,12 @@ def beliefs(path):
     }
 
 
-def assert_equals_undisturbed(found, name):
+def assert_equals_undisturbed(folders, name):
     """Compare every killed run of a loop with the undisturbed one."""
-    whole = Path(found["whole"])
+    whole = Path(folders["whole"])
     count = len(RunData(whole).lines())
-    assert found["killed"]
-    for runs in found["killed"]:
+    assert folders["killed"]
+    for runs in folders["killed"]:
         (path,) = map(Path, runs)
         assert transcripts(path) == transcripts(whole)
         assert evidence_by_turn(path) == evidence_by_turn(whole)

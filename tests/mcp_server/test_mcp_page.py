@@ -14,10 +14,10 @@ from render_agent.util.coroutines import run_in_thread
 PAGE = "how-to/mcp.md"
 
 
-def here(code, output):
+def adapt(code, output):
     """Return a block whose command is run by this interpreter and records into a folder."""
-    added = ["-m", "render_agent", "mcp", "--image-size", "96x72", "--output", str(output)]
-    command = f"command={sys.executable!r}, args=[*{added!r}, "
+    arguments = ["-m", "render_agent", "mcp", "--image-size", "96x72", "--output", str(output)]
+    command = f"command={sys.executable!r}, args=[*{arguments!r}, "
     code = re.sub(r'command="render-agent",\s+args=\["mcp", ', lambda match: command, code)
     assert command in code
     return code
@@ -32,9 +32,9 @@ def block_with(word):
     return next(block for block in blocks(PAGE, "python") if word in block)
 
 
-def test_own_client(tmp_path):
+def test_example_client_answers_a_question(tmp_path):
     names = {}
-    exec(compile(here(block_with("StdioServerParameters"), tmp_path), PAGE, "exec"), names)
+    exec(compile(adapt(block_with("StdioServerParameters"), tmp_path), PAGE, "exec"), names)
     run_in_thread(names["main"]())
     assert only_run(tmp_path).saved_results["counts"]["answered"] == 1
 
@@ -65,21 +65,19 @@ print(json.dumps([[block.type for block in tool.content] for tool in tools[:4]])
 
 def test_agent_of_inspect_gets_the_images(tmp_path):
     script = tmp_path / "evaluate.py"
-    script.write_text(here(block_with("react"), tmp_path / "runs") + EVALUATION)
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    shown = json.loads(done.stdout.splitlines()[-1])
-    assert all("image" in types for types in shown)
+    script.write_text(adapt(block_with("react"), tmp_path / "runs") + EVALUATION)
+    output = subprocess.check_output([sys.executable, str(script)], cwd=tmp_path, text=True)
+    assert all("image" in types for types in json.loads(output.splitlines()[-1]))
     run = only_run(tmp_path / "runs")
     assert run.saved_results["counts"]["answered"] == 1
     assert [turn.number for turn in run.turns] == [0, 1, 2]
 
 
-def test_configuration_of_codex_is_a_command():
+def test_commands_of_other_clients_parse():
     (block,) = blocks(PAGE, "toml")
     server = tomllib.loads(block)["mcp_servers"]["rooms"]
     parse_command(" ".join([server["command"], *server["args"]]))
-    added = [line for text in blocks(PAGE, "sh") for line in text.splitlines() if " -- " in line]
-    for line in added:
+    lines = [line for text in blocks(PAGE, "sh") for line in text.splitlines() if " -- " in line]
+    assert lines
+    for line in lines:
         parse_command(line.partition(" -- ")[2])

@@ -22,7 +22,7 @@ from render_agent.scans.camera import Camera, MapCamera
 
 sys.path.insert(0, str(TREE / "tests" / "faults"))
 
-from crashing_renderer import installed
+from crashing_renderer import install
 
 SIZE = (64, 48)
 CAMERA = Camera((0.0, 0.0, 1.5))
@@ -31,7 +31,7 @@ CAMERA = Camera((0.0, 0.0, 1.5))
 @pytest.fixture
 def crashing(tmp_path, monkeypatch):
     """Install the crashing renderer; return a function that configures it."""
-    monkeypatch.syspath_prepend(installed(tmp_path / "site"))
+    monkeypatch.syspath_prepend(install(tmp_path / "site"))
 
     def configure(how, at=1, times=1):
         config = {"how": how, "at": at, "times": times, "folder": str(tmp_path)}
