@@ -364,9 +364,9 @@ def test_questions_can_fail_and_end_at_a_barrier(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FreeViews, "observe", failing)
     options = {"max_turns": 5, "max_batched_turns": 5}
-    reference, _ = play(tmp_path, questions, walking(9, turns=4), **options)
+    reference, _ = play(tmp_path, questions, walking_engine(9, turns=4), **options)
     broken += [("3", 1), ("7", 2)]
-    engine = ReadingAhead(walking(9, turns=4).policy, batch_size=3)
+    engine = ReadingAhead(walking_engine(9, turns=4).policy, batch_size=3)
     path, results = play(tmp_path, questions, engine, **options)
     assert results["counts"]["failed"] == 2
     assert results["counts"]["answered"] == 7
@@ -377,9 +377,9 @@ def test_questions_can_fail_and_end_at_a_barrier(tmp_path, monkeypatch):
     assert engine.ahead
     assert {(request.dialogue_id, request.turn) for request in engine.ahead} <= {*engine.submitted}
     broken.clear()
-    resumed = ReadingAhead(walking(9, turns=4).policy, batch_size=3)
+    resumed = ReadingAhead(walking_engine(9, turns=4).policy, batch_size=3)
     resumed.submitted = [("", 1)]  # resumed questions take turns 1 and 2
-    go_on(path, resumed)
+    resume(path, resumed)
     assert transcripts(path) == transcripts(reference)
 
 
@@ -397,7 +397,7 @@ def test_batched_turns_are_announced_after_the_previous_one(tmp_path):
     run = start_run(
         make_config(tmp_path, make_questions(tmp_path, 4), max_turns=4, max_batched_turns=2)
     )
-    run.go(Listener(), lambda config, asked: ReadingAhead(walking(4).policy, batch_size=2))
+    run.go(Listener(), lambda config, asked: ReadingAhead(walking_engine(4).policy, batch_size=2))
     run.close()
     phases = [(phase, turns) for phase, turns in events if isinstance(turns, dict)]
     all_ids = "0123"

@@ -7,7 +7,14 @@ import torch
 from conftest import mostly_slow
 from factories.dialogues import Dialogues, load
 from factories.models import small_model
-from factories.runs import NullObserver, cut, go_on, make_config, make_questions, transcripts
+from factories.runs import (
+    NullObserver,
+    make_config,
+    make_questions,
+    resume,
+    transcripts,
+    truncate_log,
+)
 
 from render_agent.dialogue import chat
 from render_agent.engines.transformers import scheduler
@@ -25,10 +32,10 @@ def loaded():
 
 
 class Rounds:
-    """Leads dialogues with a barrier after each turn, and counts the prompt tokens read before and after it lifts."""
+    """Runs dialogues with a barrier after each turn, and counts the prompt tokens read before and after it lifts."""
 
     def __init__(self, engine, monkeypatch, prefetches=True, waits=True, **more):
-        self.engine, self.led = engine, Dialogues(**FEW | more)
+        self.engine, self.dialogues = engine, Dialogues(**FEW | more)
         self.prefetches, self.waits = prefetches, waits
         self.before, self.after = [], []
         self.tokens = 0
@@ -40,16 +47,16 @@ class Rounds:
 
         with monkeypatch.context() as patch:
             patch.setattr(scheduler, "prefill", counted)
-            while names := [name for name in self.led.ids if self.is_due(name)]:
+            while names := [name for name in self.dialogues.ids if self.is_due(name)]:
                 self.take_turn(names)
-        self.said = self.led.said
+        self.texts = self.dialogues.texts
 
     def is_due(self, name):
-        return len(self.led.replies[name]) < self.led.turns[name]
+        return len(self.dialogues.replies[name]) < self.dialogues.turns[name]
 
     def take_turn(self, names):
         ahead = self.tokens
-        self.engine.submit([self.led.request(name) for name in names])
+        self.engine.submit([self.dialogues.request(name) for name in names])
         done = []
         while len(done) < len(names):
             for request, reply in self.engine.ready():
@@ -61,21 +68,21 @@ class Rounds:
         self.before.append(self.tokens - ahead)
 
     def complete(self, name, reply):
-        led = self.led
-        led.replies[name].append(reply)
+        dialogues = self.dialogues
+        dialogues.replies[name].append(reply)
         answer = chat.assistant(reply.text if reply.error is None else "nothing")
-        led.messages[name] = [*led.messages[name], answer]
+        dialogues.messages[name] = [*dialogues.messages[name], answer]
         if self.prefetches and self.is_due(name):
-            messages = led.messages[name]
-            self.engine.prefetch([led.request(name)])
-            led.messages[name] = messages
+            messages = dialogues.messages[name]
+            self.engine.prefetch([dialogues.request(name)])
+            dialogues.messages[name] = messages
             if self.waits:
                 self.engine.await_prompts()
 
     @property
     def later_counts(self):
         """Token counts of all turns but the first, in which dialogues share the instructions in any order."""
-        return {name: [r.tokens for r in own[1:]] for name, own in self.led.replies.items()}
+        return {name: [r.tokens for r in own[1:]] for name, own in self.dialogues.replies.items()}
 
 
 @pytest.fixture
@@ -101,7 +108,7 @@ def expected(loaded):
 
 def test_next_prompts_are_read_before_the_barrier_lifts(run, expected):
     ahead = run()
-    assert ahead.said == expected.said
+    assert ahead.texts == expected.texts
     assert ahead.later_counts == expected.later_counts
     assert expected.before == [0, 0, 0]
     # The last reply of a turn completes after the others, so the prompt of its dialogue is not read ahead.
@@ -114,7 +121,7 @@ def test_fixed_shapes_read_only_complete_blocks_ahead(make, run):
     ahead = run(make(reproducible=True), **long)
     alone = run(make(reproducible=True), prefetches=False, **long)
     assert ahead.before[0] > 0
-    assert ahead.said == alone.said
+    assert ahead.texts == alone.texts
     assert ahead.later_counts == alone.later_counts
 
 
@@ -124,7 +131,7 @@ def test_fixed_shapes_read_only_complete_blocks_ahead(make, run):
     ids=["samples", "guided"],
 )
 def test_other_requests_are_unaffected(run, more):
-    assert run(**more).said == run(prefetches=False, **more).said
+    assert run(**more).texts == run(prefetches=False, **more).texts
 
 
 def test_prompt_is_built_once_and_not_read_ahead_if_its_request_comes_first(
@@ -137,18 +144,18 @@ def test_prompt_is_built_once_and_not_read_ahead_if_its_request_comes_first(
         engine.loaded.inputs, "prepare", lambda request: built.append(1) or prepare(request)
     )
     late = run(engine, waits=False)
-    assert (late.said, late.before) == (expected.said, expected.before)
-    assert len(built) == sum(map(len, late.led.replies.values()))
+    assert (late.texts, late.before) == (expected.texts, expected.before)
+    assert len(built) == sum(map(len, late.dialogues.replies.values()))
     assert engine._ahead == {}
 
 
 def test_changed_request_is_built_again(make, expected):
-    engine, led = make(), Dialogues(**FEW)
-    other = dataclasses.replace(led.request("q1"), dialogue_id="q0")
+    engine, dialogues = make(), Dialogues(**FEW)
+    other = dataclasses.replace(dialogues.request("q1"), dialogue_id="q0")
     engine.prefetch([other])
-    led = Dialogues(**FEW)
-    assert engine.generate([led.request("q0")])[0].samples == expected.said["q0"][0]
-    engine.prefetch([led.request("q1")])
+    dialogues = Dialogues(**FEW)
+    assert engine.generate([dialogues.request("q0")])[0].samples == expected.texts["q0"][0]
+    engine.prefetch([dialogues.request("q1")])
     engine.retire("q1")
     assert engine._ahead == {}
 
@@ -166,7 +173,7 @@ def test_nothing_is_evicted_for_prompts_read_ahead(make, run, expected, monkeypa
         attempts.append(len(samples))
 
     monkeypatch.setattr(Scheduler, "read_ahead", watched)
-    assert run(engine).said == expected.said
+    assert run(engine).texts == expected.texts
     assert attempts
     assert engine.cache.evicted > 0
 
@@ -191,8 +198,8 @@ def test_running_out_of_memory_while_reading_ahead_is_ignored(
     monkeypatch.setattr(Scheduler, "read_ahead", starved)
     starved_run = run(engine)
     assert faults
-    assert starved_run.said == expected.said
-    assert starved_run.led.events == []
+    assert starved_run.texts == expected.texts
+    assert starved_run.dialogues.events == []
     assert engine.cache.num_pinned == 0
 
 
@@ -222,6 +229,6 @@ def test_transcripts_do_not_depend_on_reading_ahead(tmp_path, monkeypatch, repro
     expected = transcripts(path)
     assert transcripts(play(max_batched_turns=0)) == expected
     assert transcripts(play(max_batched_turns=1)) == expected
-    cut(path, 4)  # killed in the second turn and resumed
-    go_on(path)
+    truncate_log(path, 4)  # killed in the second turn and resumed
+    resume(path)
     assert transcripts(path) == expected
