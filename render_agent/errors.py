@@ -45,12 +45,12 @@ class RenderAgentError(Exception):
         return _shorten(message, LONGEST_MESSAGE)
 
 
-def _shorten(text: str, most: int) -> str:
-    """Shorten a text to `most` characters, keeping three quarters of them from its beginning."""
-    if len(text) <= most:
+def _shorten(text: str, max_chars: int) -> str:
+    """Omit the middle of a text that exceeds `max_chars`, keeping three times as much of its beginning as of its end."""
+    if len(text) <= max_chars:
         return text
-    first = most * 3 // 4
-    return f"{text[:first]}…{text[first + 1 - most :]}"
+    num_first = max_chars * 3 // 4
+    return f"{text[:num_first]}…{text[num_first + 1 - max_chars :]}"
 
 
 class SetupError(RenderAgentError):
@@ -95,19 +95,19 @@ class RunStoppedError(RenderAgentError):
 
 @contextmanager
 def os_errors(
-    kind: type[RenderAgentError], deed: str, then: str = "", also: type[Exception] = OSError
+    kind: type[RenderAgentError], operation: str, remedy: str = "", also: type[Exception] = OSError
 ) -> Iterator[None]:
     """Convert OSError to an error of this package, e.g. "cannot read FILE: Permission denied".
 
     Args:
         kind: The error class to raise.
-        deed: The operation, e.g. "read FILE".
-        then: What to do about the error.
+        operation: What failed, e.g. "read FILE".
+        remedy: What to do about the error.
         also: Another exception class to convert.
     """
     try:
         yield
     except (OSError, also) as error:
         reason = getattr(error, "strerror", None) or error
-        action = then and f". {then[:1].upper()}{then[1:]}."
-        raise kind(f"cannot {deed}: {reason}{action}") from error
+        action = remedy and f". {remedy[:1].upper()}{remedy[1:]}."
+        raise kind(f"cannot {operation}: {reason}{action}") from error

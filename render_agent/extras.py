@@ -64,6 +64,6 @@ def require(use: str, *modules: str, instead: str = "") -> None:
 def _is_installed(module: str) -> bool:
     try:
         spec = find_spec(module)
-    except ModuleNotFoundError:  # of the package around it
+    except ModuleNotFoundError:  # its parent package is missing
         return False
-    return spec is not None and spec.origin is not None  # a folder of that name has no origin
+    return spec is not None and spec.origin is not None  # None for a folder of that name

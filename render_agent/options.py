@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from render_agent.errors import UsageError
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.redact import is_key_option, public
+from render_agent.util.redact import is_key_option, make_public
 
 AUTO: Literal["auto"] = "auto"
 
@@ -47,11 +47,17 @@ def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
         group: Heading in `--help`. Options in the groups speed, place and display do not affect results.
         default: Default value. A tuple makes the option repeatable.
         text: Help text; `{names}` stands for the names of the parts of kind `names`.
-        **more: `flag`, if it is not the name; `metavar`; `choices`; `minimum` and `maximum`; `pattern`, a regular expression for the value;
-            `separator`, if one word can contain several values; `part`, the kind of part it names (see `registry`);
-            `names`, the kind of part its values start with; `path`, which values are paths (a key of `IS_PATH`);
-            `private`, if it must not be published; `free`, if it may change when a run is resumed although its
-            group may not.
+        **more: Further metadata:
+
+            - `flag`: The flag, if it differs from the name.
+            - `metavar`: Placeholder of the value in `--help`.
+            - `choices`, `minimum`, `maximum`, `pattern`: Valid values; `pattern` is a regular expression.
+            - `separator`: Separates several values in one word.
+            - `part`: The kind of part that it names (see `registry`).
+            - `names`: The kind of part that its values start with.
+            - `path`: Which values are paths, a key of `IS_PATH`.
+            - `private`: True if it must not be published.
+            - `free`: True if it may change when a run is resumed although its group may not.
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -620,4 +626,4 @@ def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_folder(value: Any) -> Any:
     head, colon, path = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return public(f"{head}{colon}{Path(path).name}" if path.startswith("/") else value)
+    return make_public(f"{head}{colon}{Path(path).name}" if path.startswith("/") else value)

@@ -132,9 +132,7 @@ def package_files(kind: Kind, name: str) -> dict[str, dict[str, Path]]:
     top = entry.module.partition(".")[0]
     spec = find_spec(top)
     files: dict[str, Path] = {}
-    if (
-        spec is not None and spec.origin is not None
-    ):  # None for a folder that several packages share
+    if spec is not None and spec.origin is not None:  # None for a folder shared by several packages
         origin = Path(spec.origin)
         paths = origin.parent.rglob("*") if spec.submodule_search_locations else [origin]
         files |= {str(path.relative_to(origin.parent)): path for path in paths}

@@ -29,7 +29,7 @@ from render_agent.score.tables import dollars
 from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans, missing_text
 from render_agent.util.console import plain_console
-from render_agent.util.display import count_noun, format_duration, size
+from render_agent.util.display import count_noun, format_bytes, format_duration
 from render_agent.util.safe_parse import to_plain
 from render_agent.util.sanitize import printable_json
 
@@ -88,7 +88,7 @@ def dry_run(config: RunConfig) -> int:
     if parts.agent.chooses:
         console.print(f"  {_agent_words(chosen)}", soft_wrap=True)
     console.print(
-        f"at most {count_noun(num_images, 'image')}, {size(needed)} on disk and {format_duration(rendering_seconds)} of rendering (if every"
+        f"at most {count_noun(num_images, 'image')}, {format_bytes(needed)} on disk and {format_duration(rendering_seconds)} of rendering (if every"
         f" question takes {count_noun(config.max_turns, 'turn')}), plus the model's time",
         soft_wrap=True,
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from render_agent.util.contained_paths import PICTURE
+from render_agent.util.contained_paths import IMAGE_NAME
 from render_agent.util.safe_parse import Either
 
-ImageFile = Annotated[str, Meta(pattern=PICTURE)]
+ImageFile = Annotated[str, Meta(pattern=IMAGE_NAME)]
 
 
 class TextPiece(TypedDict):

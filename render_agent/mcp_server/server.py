@@ -1,7 +1,7 @@
-"""The MCP server: hands the calls of each connection to its session.
+"""The MCP server: passes the requests of each connection to its session.
 
-A session is a connection, so the server speaks the protocol versions that have connections; clients of later ones fall
-back to these.
+Each connection has its own session, so the server supports only protocol versions with connections. Clients of later
+versions fall back to these.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from render_agent.util.reasons import truncate
 Context = ServerRequestContext[Any, Any]
 
 PNG = "image/png"
-MAX_NAME_CHARS = 100  # of a client's name or version
+MAX_NAME_CHARS = 100  # limit on a client's name and version, and on names quoted in errors
 
 
 class ConnectionSession:
-    """The session of a connection, whose calls take place one after the other, in threads."""
+    """The session of a connection. Its calls run in threads, one at a time."""
 
     def __init__(self, session: Session, limiter: anyio.CapacityLimiter) -> None:
         self.session = session
@@ -58,7 +58,7 @@ class ConnectionSession:
         self._lock = anyio.Lock()
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """Return the result of some work with the session."""
+        """Return the result of `work`, which uses the session."""
         async with self._lock:
             return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
@@ -100,19 +100,16 @@ class Handlers:
             if self._limiter is None:
                 is_parallel = self.world.is_parallel
                 self._limiter = anyio.CapacityLimiter((os.cpu_count() or 1) if is_parallel else 1)
-            own = Session(self.world, self._client(context))
-            session = connection.state["session"] = ConnectionSession(own, self._limiter)
-            connection.exit_stack.push_async_callback(session.run, own.close)
+            new_session = Session(self.world, self._client(context))
+            session = connection.state["session"] = ConnectionSession(new_session, self._limiter)
+            connection.exit_stack.push_async_callback(session.run, new_session.close)
         return session
 
     def _client(self, context: Context) -> dict[str, Any]:
-        """Return the client as recorded."""
-        params = context.session.client_params
-        name, version = (
-            ("unknown", "")
-            if params is None
-            else (params.client_info.name, params.client_info.version)
-        )
+        """Return the name, version, protocol and transport of the client, for the run record."""
+        name, version = "unknown", ""
+        if (params := context.session.client_params) is not None:
+            name, version = params.client_info.name, params.client_info.version
         return {
             "name": truncate(name, MAX_NAME_CHARS),
             "version": truncate(version, MAX_NAME_CHARS),
@@ -177,12 +174,9 @@ def _connection_of(context: Context) -> Connection:
 
 
 async def _need_connection(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Refuse requests of protocol versions without connections, naming those that have them."""
+    """Reject protocol versions without connections; the error lists the supported ones."""
     if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-        data = {
-            "supported": [*HANDSHAKE_PROTOCOL_VERSIONS],
-            "requested": ctx.protocol_version,
-        }
+        data = {"supported": [*HANDSHAKE_PROTOCOL_VERSIONS], "requested": ctx.protocol_version}
         raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, "Sessions need a connection.", data)
     return await call_next(ctx)
 

@@ -1,7 +1,7 @@
 """A client's session: the questions of a run, one at a time, recorded in one run folder.
 
-This module knows nothing of MCP. A call of a tool is a reply of the tools protocol, so that a session is the run of an
-engine that replies with the same calls.
+This module does not depend on MCP. A tool call is a reply of the tools protocol, so a session is equivalent to a run in
+which an engine replies with the same calls.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ Block = str | Picture
 class Session:
     """The questions of one client, asked one at a time. Not thread-safe.
 
-    The run folder is created when the first question starts. It has no questions and no results before the session is
-    over, because these contain the ground truth.
+    The run folder is created when the first question starts. Questions and results are written at the end of the
+    session, because they contain the ground truth.
 
     Args:
         world: The questions and their scenes; shared by sessions.
@@ -90,7 +90,7 @@ class Session:
             for question in world.questions
             if question.scan is not None or self._parts.blind
         }
-        self._several = len(self._pending) > 1
+        self._has_several = len(self._pending) > 1
         self._question: Question | None = None
         self._episode: Episode | None = None
         self._shown_at = 0.0
@@ -103,10 +103,11 @@ class Session:
         form = self._parts.prompt.form
         declared = [tool["function"] for tool in self._parts.prompt.tools or ()]
         if "top" in form.kinds:
-            shows = f"Show {form.wording('instructions.top')}."
-            declared.append({"name": MAP, "description": shows, "parameters": object_schema({})})
+            description = f"Show {form.wording('instructions.top')}."
+            map_tool = {"name": MAP, "description": description, "parameters": object_schema({})}
+            declared.append(map_tool)
         start: dict[str, Any] = {}
-        if self._several:
+        if self._has_several:
             start["id"] = {
                 "type": "string",
                 "description": "The question; by default the next one.",
@@ -147,7 +148,7 @@ class Session:
         return Picture(SIGHT_URI, encode_png(np.asarray(self._sight.image)))
 
     def read(self, uri: str) -> bytes:
-        """Return an image that was shown, as PNG. Raises KeyError if there is none of this URI."""
+        """Return an image that was shown, as PNG. Raises KeyError if no image has this URI."""
         if uri == SIGHT_URI and (image := self._sight_image) is not None:
             return image.png
         return self._png(self._files[uri])
@@ -188,7 +189,7 @@ class Session:
         del self._pending[question.id]
         about = (
             [f"Question {question.id}. After it: {self._format_remaining()}"]
-            if self._several
+            if self._has_several
             else []
         )
         return [*about, *self._to_blocks(self._episode.new_messages)]
@@ -224,13 +225,13 @@ class Session:
         if not is_over:
             return self._to_blocks(episode.new_messages)
         self._episode = None
-        said = ENDINGS[episode.state.answer is not None]
+        ending = ENDINGS[episode.state.answer is not None]
         if episode.state.status is Status.EXHAUSTED:
-            said = f"That was the last turn. {said}"
-        return [f"{said} {self._finish_question()}"]
+            ending = f"That was the last turn. {ending}"
+        return [f"{ending} {self._finish_question()}"]
 
     def _finish_question(self) -> str:
-        """Return what is left, and end the session if nothing is."""
+        """Return a sentence about the remaining questions; end the session if there are none."""
         if self._pending:
             return f"{self._format_remaining()} Call start for the next."
         self.close()
@@ -265,13 +266,13 @@ class Session:
             "model": self.world.config.model or client["name"],
             "client": dict(client),
         }
-        more: dict[str, Any] = {"questions_withheld": True}
+        extra: dict[str, Any] = {"questions_withheld": True}
         if self._sight is not None:
-            more["sight_checks"] = [self._sight.record]
-            if caveat := sight_caveat(more["sight_checks"]):
+            extra["sight_checks"] = [self._sight.record]
+            if caveat := sight_caveat(extra["sight_checks"]):
                 logger.warning("session of %s: %s", client["name"], caveat)
         folder = Path(self.world.config.output)
-        log = Recording.create(self._parts, self.world.questions, folder, engine, more)
+        log = Recording.create(self._parts, self.world.questions, folder, engine, extra)
         log.asked = {question.id: question for question in self.world.questions}
         logger.info("session of %s: %s", client["name"], log.log.path)
         return log

@@ -20,38 +20,38 @@ from starlette.routing import Route
 from render_agent.util.web.checks import check_client
 from render_agent.util.web.server import LocalServer
 
-Wires = tuple[BinaryIO, BinaryIO]
+Streams = tuple[BinaryIO, BinaryIO]
 
 CLOSING_SECONDS = 30  # for a turn in progress when the server is stopped
 
 
-def take_wires() -> Wires:
+def take_streams() -> Streams:
     """Return private copies of standard input and output.
 
-    From now on, standard input is empty and standard output is standard error, also in processes started later: only
-    the protocol may use the wires.
+    From then on, standard input is empty and standard output is redirected to standard error, also in child processes,
+    so that only the protocol uses the streams.
     """
-    wires = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
-    return wires
+    return streams
 
 
-def serve_stdio(server: Server[Any], wires: Wires) -> None:
+def serve_stdio(server: Server[Any], streams: Streams) -> None:
     """Serve one client until it disconnects or the process is interrupted."""
     over = Event()
     stops: list[Callable[[], object]] = []
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
-        read, write = (io.TextIOWrapper(wire, "utf-8", "replace") for wire in wires)
+        read, write = (io.TextIOWrapper(stream, "utf-8", "replace") for stream in streams)
         try:
-            async with stdio_server(anyio.wrap_file(read), anyio.wrap_file(write)) as streams:
+            async with stdio_server(anyio.wrap_file(read), anyio.wrap_file(write)) as messages:
                 with anyio.CancelScope() as scope:
                     stops.append(partial(loop.call_soon_threadsafe, scope.cancel))
-                    await serve_loop(server, *streams, lifespan_state=None)
+                    await serve_loop(server, *messages, lifespan_state=None)
                 over.set()
         finally:
             over.set()
@@ -67,13 +67,13 @@ def serve_stdio(server: Server[Any], wires: Wires) -> None:
             over.wait(CLOSING_SECONDS)
 
 
-def serve_http(server: Server[Any], port: int, started: Callable[[str, str], None]) -> None:
+def serve_http(server: Server[Any], port: int, on_start: Callable[[str, str], None]) -> None:
     """Serve any number of clients on this machine until the process is interrupted.
 
     Args:
         server: The server.
         port: TCP port; 0 picks a free one.
-        started: Called with the URL and the token.
+        on_start: Called with the URL and the token.
 
     Raises:
         SetupError: The port is in use or invalid.
@@ -83,7 +83,7 @@ def serve_http(server: Server[Any], port: int, started: Callable[[str, str], Non
     try:
         route = Route("/mcp", StreamableHTTPASGIApp(sessions))
         site.start([route], lifespan=lambda app: sessions.run())
-        started(f"{site.address}mcp", site.token)
+        on_start(f"{site.address}mcp", site.token)
         site.wait()
     finally:
         site.close()

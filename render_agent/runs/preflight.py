@@ -35,7 +35,7 @@ from render_agent.tasks.input_files import (
     sha256,
 )
 from render_agent.tasks.selection import is_question_file, question_files
-from render_agent.util.display import size
+from render_agent.util.display import format_bytes
 
 LOG = logging.getLogger(__name__)
 
@@ -386,6 +386,6 @@ def refuse_a_full_disk(parts: Parts, questions: Sequence[Question]) -> None:
     free, required_bytes = shutil.disk_usage(folder).free, disk_needed(parts, questions)
     if required_bytes > free:
         raise SetupError(
-            f"the run may need {size(required_bytes)}, but {folder} has only {size(free)} free. Pass --output on a larger disk, or"
+            f"the run may need {format_bytes(required_bytes)}, but {folder} has only {format_bytes(free)} free. Pass --output on a larger disk, or"
             " lower --image-size, --max-turns or --limit."
         )

@@ -15,10 +15,10 @@ from pathlib import Path
 from render_agent.errors import RunLogError, os_errors
 from render_agent.util.reasons import short_repr
 
-PICTURE = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"  # image names: PNGs below `views`
+IMAGE_NAME = r"\Aviews(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+\.png\Z"  # PNGs below `views`
 
-# files and folders in a run folder
-OWN = (
+# Files and folders in a run folder.
+RUN_FILES = (
     "config.json", "questions.jsonl", "turns.jsonl", "batch_jobs.jsonl", "run.log", "run.lock",
     "results.json", "results.csv", "views", "report",
 )  # fmt: skip
@@ -26,7 +26,7 @@ OWN = (
 
 def check_links(folder: Path) -> None:
     """Raise RunLogError if a file of the run leads out of its folder or is not an ordinary file."""
-    for name in OWN:
+    for name in RUN_FILES:
         path = folder / name
         # a missing file or a dangling link is harmless
         with os_errors(RunLogError, f"read {path}"), suppress(FileNotFoundError):
@@ -53,7 +53,7 @@ def check_not_pipe(path: Path) -> None:
 
 def is_image_name(file: object) -> bool:
     """Return True if `file` is a valid image name: a PNG below `views` with a plain name."""
-    return isinstance(file, str) and re.search(PICTURE, file) is not None
+    return isinstance(file, str) and re.search(IMAGE_NAME, file) is not None
 
 
 def image_path(folder: Path, file: str) -> Path:

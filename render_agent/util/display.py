@@ -204,7 +204,7 @@ def first_names(names: Sequence[str]) -> str:
     )
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return a number of bytes as text: "3.6 GB"."""
     return decimal(int(count))
 

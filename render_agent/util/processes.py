@@ -56,10 +56,10 @@ def start_child(
 def map_in_processes(
     function: Callable[[Task], Result], tasks: Sequence[Task], processes: int
 ) -> Iterator[Result]:
-    """Yield `function(task)` for each task in order, computed in spawned processes; in this process if `processes` is
-    1.
+    """Yield `function(task)` for each task, in order, computed in spawned processes.
 
-    Stopping the iteration, by an exception or otherwise, kills the processes.
+    With one process, this process computes them. Stopping the iteration, by an exception or otherwise, kills the
+    processes.
     """
     if processes == 1:
         yield from map(function, tasks)
@@ -68,9 +68,8 @@ def map_in_processes(
     earlier = set(active_children())
     pool = ProcessPoolExecutor(processes, context, die_with_parent, (os.getpid(),))
     try:
-        with (
-            _interrupts_ignored()
-        ):  # inherited, so that Ctrl-C goes only to this process, which then kills the others
+        # Children inherit this, so that Ctrl-C goes only to this process, which then kills the others.
+        with _ignore_interrupts():
             results = pool.map(function, tasks)
         yield from results
     except BaseException:
@@ -87,7 +86,7 @@ def map_in_processes(
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Ignore SIGINT; no-op outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -57,7 +57,7 @@ _ABSOLUTE = re.compile(
 )
 
 
-def public(value: Any, folders: Iterable[Path] = ()) -> Any:
+def make_public(value: Any, folders: Iterable[Path] = ()) -> Any:
     """Return a text, or a tree of texts, safe to publish: keys redacted, absolute paths reduced to their last name.
 
     Args:
@@ -65,9 +65,11 @@ def public(value: Any, folders: Iterable[Path] = ()) -> Any:
         folders: Local folders to remove from paths even if their names contain unusual characters.
     """
     if isinstance(value, Mapping):
-        return {public(name, folders): public(part, folders) for name, part in value.items()}
+        return {
+            make_public(name, folders): make_public(part, folders) for name, part in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [public(part, folders) for part in value]
+        return [make_public(part, folders) for part in value]
     if not isinstance(value, str):
         return value
     home = str(Path.home())

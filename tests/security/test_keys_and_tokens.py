@@ -27,7 +27,7 @@ from render_agent.runs.runner import start_run
 from render_agent.util.redact import (
     environment_keys,
     is_key_option,
-    public,
+    make_public,
     redact_keys,
     redact_secrets,
 )
@@ -285,7 +285,7 @@ def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
     ],
 )
 def test_absolute_paths_are_shortened_to_names(text, left):
-    assert public(text) == (text if left is None else left)
+    assert make_public(text) == (text if left is None else left)
 
 
 def test_shared_values_contain_no_paths_or_keys(monkeypatch):
@@ -296,7 +296,7 @@ def test_shared_values_contain_no_paths_or_keys(monkeypatch):
         "home": f"{Path.home()}/x y",
         "page": "<p>/srv/a&amp;b/z</p>",
     }
-    assert public(tree, folders) == {
+    assert make_public(tree, folders) == {
         "x": ["[key]", {"a": ["my scans", 3, None]}],
         "home": "x y",
         "page": "<p>z</p>",

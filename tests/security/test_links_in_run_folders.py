@@ -29,7 +29,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.util.atomic_files import atomic_write
-from render_agent.util.contained_paths import OWN, image_path, is_image_name
+from render_agent.util.contained_paths import RUN_FILES, image_path, is_image_name
 from render_agent.views.image_store import ImageStore
 
 FOLDERS = ("views", "report")
@@ -66,7 +66,7 @@ def state_of(folder):
     }
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", RUN_FILES)
 @pytest.mark.parametrize("there", [True, False])
 def test_outward_link_is_refused_first(run, victim, name, there):
     target = victim if name in FOLDERS else victim / "secret.txt"
@@ -80,7 +80,7 @@ def test_outward_link_is_refused_first(run, victim, name, there):
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(target)
     with pytest.raises(
-        RunLogError, match="leads out of" if there or name != OWN[0] else "is not a"
+        RunLogError, match="leads out of" if there or name != RUN_FILES[0] else "is not a"
     ):
         resume_run(RunData(run), {})
     assert state_of(victim) == before

@@ -33,7 +33,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     from render_agent.report.pages.build import build_report, missing_assets
     from render_agent.report.pages.bundle import bundle, check_free
     from render_agent.runs.read import find_run
-    from render_agent.util.display import count_noun, size, stage
+    from render_agent.util.display import count_noun, format_bytes, stage
 
     folder = find_run(Path(output), run)
     place = Path(to or f"{folder.name}.zip")
@@ -46,6 +46,6 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
     click.echo(str(place))
     click.echo(
-        f"{count_noun(number, 'file')}, {size(sum(file.stat().st_size for file in files))}",
+        f"{count_noun(number, 'file')}, {format_bytes(sum(file.stat().st_size for file in files))}",
         err=True,
     )

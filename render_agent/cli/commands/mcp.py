@@ -67,7 +67,7 @@ def mcp_command(
     require("render-agent mcp", "mcp")
     from render_agent.environments.world import World
     from render_agent.mcp_server.server import make_server
-    from render_agent.mcp_server.transports import serve_http, serve_stdio, take_wires
+    from render_agent.mcp_server.transports import serve_http, serve_stdio, take_streams
 
     given = {**given_options(context.parent), **given_options(context)}
     chosen = {name: value for name, value in given.items() if name in SERVED}
@@ -78,13 +78,13 @@ def mcp_command(
         model=model,
         reply_protocol="tools",
     ).absolute()
-    wires = None if over_http else take_wires()
+    streams = None if over_http else take_streams()
     world = World(config, record=config.output)
     try:
-        if wires is None:
+        if streams is None:
             serve_http(make_server(world, "http"), port, _announce)
         else:
-            serve_stdio(make_server(world, "stdio"), wires)
+            serve_stdio(make_server(world, "stdio"), streams)
     finally:
         world.close()
 

@@ -13,7 +13,7 @@ from render_agent.report.pages.build import REPORT
 from render_agent.runs.read import RunData
 from render_agent.util.atomic_files import atomic_write, json_bytes, make_folders, replacing_file
 from render_agent.util.contained_paths import image_path
-from render_agent.util.redact import public
+from render_agent.util.redact import make_public
 from render_agent.util.web.templates import PACKAGE
 
 START = b"""<!doctype html>
@@ -92,7 +92,7 @@ def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
 
     def redact(content: bytes) -> bytes:
         text = content.decode("utf-8", "surrogateescape")
-        return str(public(text, private_paths)).encode("utf-8", "surrogateescape")
+        return str(make_public(text, private_paths)).encode("utf-8", "surrogateescape")
 
     yield "index.html", START
     record = dict(run.record)
@@ -101,7 +101,7 @@ def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
     if run.sight_checks:
         names = ("finding", "codes", "replies")
         record["sight_checks"] = [{n: c[n] for n in names if n in c} for c in run.sight_checks]
-    yield "config.json", json_bytes(public(record, private_paths))
+    yield "config.json", json_bytes(make_public(record, private_paths))
     for name in ("results.json", "results.csv"):
         if (folder / name).is_file():
             yield name, redact((folder / name).read_bytes())

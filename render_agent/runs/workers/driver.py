@@ -211,13 +211,11 @@ class Driver:
             for message in messages:
                 self._handle(slot, message)
             self.log.sync()
-            errors_sent = [message for message in messages if isinstance(message, RenderAgentError)]
-            if errors_sent and not isinstance(
-                errors_sent[0], EngineError
-            ):  # an error that would stop every worker
-                raise errors_sent[0]
-            if errors_sent:
-                self._close(slot, errors_sent[0])
+            error = next((sent for sent in messages if isinstance(sent, RenderAgentError)), None)
+            if isinstance(error, EngineError):
+                self._close(slot, error)
+            elif error is not None:  # would stop every worker
+                raise error
 
     def _handle(self, slot: WorkerSlot, message: Message) -> None:
         match message:

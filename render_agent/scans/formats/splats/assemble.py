@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, unreadable
 from render_agent.scans.gaussians import CONSTANT_HARMONIC, Gaussians
-from render_agent.util.display import size
+from render_agent.util.display import format_bytes
 from render_agent.util.memory import available_memory
 
 MAX_GAUSSIANS = 20_000_000  # larger splats are rejected
@@ -44,7 +44,7 @@ def check_count(path: Path, count: int, coefficients: int = 1) -> None:
     if num_bytes > free // 2:
         raise unreadable(
             path,
-            f"its {count:,} Gaussians need {size(num_bytes)} of memory, more than half of the {size(free)} that are free",
+            f"its {count:,} Gaussians need {format_bytes(num_bytes)} of memory, more than half of the {format_bytes(free)} that are free",
             "reduce their number, or free memory",
         )
 
