@@ -58,6 +58,19 @@ def free_floor(truth, clearance=0.2, cell=0.05):
     return centres, free.reshape(shape)
 
 
+def flood(free, start):
+    """Return a mask of the free cells that are connected to a start cell."""
+    reached, pending = np.zeros_like(free), [start]
+    reached[start] = True
+    while pending:
+        x, y = pending.pop()
+        for cell in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
+            if free[cell] and not reached[cell]:
+                reached[cell] = True
+                pending.append(cell)
+    return reached
+
+
 def footprint_distance(thing, points):
     """Return the distances of points, (n, 2), from an object's footprint, (n,) metres."""
     beyond = np.abs((points - thing.centre[:2]) @ thing.axes[:2, :2].T) - thing.size[:2] / 2

@@ -13,40 +13,40 @@ from render_agent.tasks.question_files import load_questions
 from render_agent_lab.audit import audit as module
 from render_agent_lab.audit.audit import audit, compare_exclusions
 
-SCENES, EACH, TREES = 14, 6, 8
+SCENES, QUESTIONS_PER_SCENE, TREES = 14, 6, 8
 ROOMS = ("kitchen", "study", "hall")
 
 
 def question(number, kind, text, truth, options=(), scene=None):
     wanted = "letter" if options else "number"
-    scene = scene or f"scene{number // EACH}"
+    scene = scene or f"scene{number // QUESTIONS_PER_SCENE}"
     name = f"{wanted[0]}{number}"
     return Question(name, "own", "d", scene, kind, text, wanted, options, truth)
 
 
-def choices(planted, seed=0):
+def choice_questions(planted, seed=0):
     """Return two-option questions; in `planted` of ten the correct option contains an extra word."""
     dice = random.Random(seed)
     questions = []
-    for number in range(SCENES * EACH):
-        right = dice.choice("AB")
+    for number in range(SCENES * QUESTIONS_PER_SCENE):
+        truth = dice.choice("AB")
         texts = {"A": f"the {dice.choice(ROOMS)}", "B": f"the {dice.choice(ROOMS)} door"}
         if dice.random() < planted / 10:
-            texts[right] += " indeed"
+            texts[truth] += " indeed"
         options = tuple(f"{letter}. {text}" for letter, text in texts.items())
         text = f"Which is nearer to the {dice.choice(ROOMS)}?"
-        questions.append(question(number, "object_rel_distance", text, right, options))
+        questions.append(question(number, "object_rel_distance", text, truth, options))
     return questions
 
 
-def sizes(planted, seed=0):
+def size_questions(planted, seed=0):
     """Return numeric questions; if `planted`, the answer follows from the named object."""
     dice = random.Random(seed)
-    usual = {"sofa": 200, "cup": 10, "bed": 80}
+    lengths = {"sofa": 200, "cup": 10, "bed": 80}
     questions = []
-    for number in range(SCENES * EACH):
-        name = dice.choice(list(usual))
-        truth = usual[name] if planted else dice.choice(list(usual.values()))
+    for number in range(SCENES * QUESTIONS_PER_SCENE):
+        name = dice.choice(list(lengths))
+        truth = lengths[name] if planted else dice.choice(list(lengths.values()))
         text = (
             f"What is the length of the longest dimension (length, width, or height) of the {name},"
             " measured in centimeters?"
@@ -60,7 +60,7 @@ def entries(result):
 
 
 def test_planted_shortcut_is_found_and_pruned_to_chance():
-    questions = [*choices(8), *sizes(planted=True)]
+    questions = [*choice_questions(8), *size_questions(planted=True)]
     result = audit(questions, trees=TREES)
     words = result["types"]["object_rel_distance"]["methods"]["text"]
     assert words["gain_interval"][0] > 20
@@ -75,7 +75,8 @@ def test_planted_shortcut_is_found_and_pruned_to_chance():
 
 
 def test_nothing_is_pruned_from_a_clean_set():
-    result = audit([*choices(0, 1), *sizes(planted=False, seed=1)], trees=TREES)
+    questions = [*choice_questions(0, 1), *size_questions(planted=False, seed=1)]
+    result = audit(questions, trees=TREES)
     assert result["falling"] == []
     for entry in entries(result):
         assert entry["p_holm"] > 0.05
@@ -85,11 +86,11 @@ def test_nothing_is_pruned_from_a_clean_set():
 def test_whole_scenes_are_held_out():
     """An answer specific to a scene cannot be learned from other scenes."""
     dice = random.Random(5)
-    truth = {f"scene{n}": dice.choice("AB") for n in range(24)}
-    sides = ("A. left", "B. right")
+    truths = {f"scene{n}": dice.choice("AB") for n in range(24)}
+    options = ("A. left", "B. right")
     questions = [
-        question(4 * place + n, "route_planning", f"Where to in {scene}?", right, sides, scene)
-        for place, (scene, right) in enumerate(truth.items())
+        question(4 * index + n, "route_planning", f"Where to in {scene}?", truth, options, scene)
+        for index, (scene, truth) in enumerate(truths.items())
         for n in range(4)
     ]
     assert audit(questions, trees=TREES)["overall"]["methods"]["text"]["score"] < 70
@@ -114,7 +115,7 @@ def test_command_writes_a_list_for_exclude(tmp_path, type_in, monkeypatch):
     rows = [
         {"id": q.id, "dataset": q.dataset, "scene_name": q.scene, "question_type": q.type, "question": q.text,
          "options": list(q.options) or None, "ground_truth": q.ground_truth}
-        for q in choices(6)
+        for q in choice_questions(6)
     ]  # fmt: skip
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out, err = type_in("audit", "own.jsonl", "--to", "out.txt", "--json", folder=tmp_path)
@@ -129,9 +130,8 @@ def test_command_writes_a_list_for_exclude(tmp_path, type_in, monkeypatch):
 
 
 def test_no_list_is_written_if_nothing_is_pruned(tmp_path, type_in, monkeypatch):
-    monkeypatch.setattr(
-        module, "audit", lambda *_: audit(choices(6), trees=TREES) | {"falling": []}
-    )
+    result = audit(choice_questions(6), trees=TREES) | {"falling": []}
+    monkeypatch.setattr(module, "audit", lambda *_: result)
     code, _, err = type_in("audit", "rooms", "--to", "out.txt", "--json", folder=tmp_path)
     assert code == 0
     assert "out.txt" in err
@@ -142,35 +142,35 @@ def test_no_list_is_written_if_nothing_is_pruned(tmp_path, type_in, monkeypatch)
 def test_debiased_list_prefers_questions_answerable_blind():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
     result = audit(questions)
-    agreed = compare_exclusions(result, {question.id for question in questions if question.pruned})
-    assert agreed["ratio"] > 1.05
-    assert agreed["text_left_out"] > agreed["text_kept"] + 10
+    comparison = compare_exclusions(result, {q.id for q in questions if q.pruned})
+    assert comparison["ratio"] > 1.05
+    assert comparison["text_left_out"] > comparison["text_kept"] + 10
 
 
-def signal_free(seed, scenes=14, each=3):
+def questions_without_signal(seed, scenes=14, per_scene=3):
     """Return questions of four types whose answers are drawn independently of everything."""
     dice = random.Random(seed)
     questions = []
     for kind in ("object_rel_distance", "route_planning", "object_rel_direction_hard"):
-        for number in range(scenes * each):
+        for number in range(scenes * per_scene):
             options = tuple(
                 f"{x}. the {dice.choice(ROOMS)} {dice.choice('abcdef')}" for x in "ABCD"
             )
             text = f"Which is nearer to the {dice.choice(ROOMS)}?"
-            scene = f"scene{number // each}"
+            scene = f"scene{number // per_scene}"
             name = f"{kind}-{number}"
             questions.append(question(name, kind, text, dice.choice("ABCD"), options, scene))
-    return [*questions, *sizes(planted=False, seed=seed)]
+    return [*questions, *size_questions(planted=False, seed=seed)]
 
 
 @pytest.mark.parametrize(
     "number", [8, pytest.param(120, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-def test_family_wise_error_without_any_signal(number):
-    """A significant row in any part of the table is a false alarm: at most 5 % of sets have one."""
+def test_family_wise_error_rate_is_at_most_5_percent(number):
+    """Without any signal, a significant row in any part of the table is a false alarm."""
     alarms = losses = 0
     for seed in range(number):
-        result = audit(signal_free(seed), trees=6)
+        result = audit(questions_without_signal(seed), trees=6)
         rows = [*entries(result), *result["overall"]["methods"].values()]
         assert all(entry["p_holm"] == 1 for entry in rows if entry["gain"] <= 0)
         alarms += any(entry["p_holm"] <= 0.05 for entry in rows)

@@ -14,7 +14,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent_lab.bench import figures, lower_bound
-from render_agent_lab.bench.compared_engines import EngineFactory
+from render_agent_lab.bench.compared_engines import EngineFactory, make_tokenize
 from render_agent_lab.bench.measure import Bench
 from render_agent_lab.bench.report import COLUMNS, markdown
 from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
@@ -32,34 +32,31 @@ def walk(lengths=LengthDistributions(), seed=0):  # noqa: B008 - frozen
 
 def test_reply_lengths_are_log_normal_and_reproducible():
     lengths = LengthDistributions((2, 5), reply_tokens=100, spread=0.45, most=400)
-    drawn = [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
-    assert drawn == [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
-    assert 95 < median(drawn) < 105
-    above = sum(length > 100 * 2.718**0.45 for length in drawn) / len(drawn)
-    assert 0.13 < above < 0.19  # 15.9 % are more than one standard deviation above
+    samples = [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
+    assert samples == [lengths.tokens_of("q", turn, seed=1) for turn in range(2000)]
+    assert 95 < median(samples) < 105
+    above = sum(length > 100 * 2.718**0.45 for length in samples) / len(samples)
+    assert 0.13 < above < 0.19  # 15.9 % are more than one standard deviation above the median
     assert {lengths.turns_of(str(number), 0) for number in range(100)} == {2, 3, 4, 5}
 
 
 def test_walk_answers_after_the_drawn_number_of_turns():
-    script = walk(LengthDistributions((3, 3), reply_tokens=60))
-    replies = [
-        json.loads(script.reply(request(load_bundled_rooms()[0].id, turn))) for turn in range(3)
-    ]
+    script, question = walk(LengthDistributions((3, 3), reply_tokens=60)), load_bundled_rooms()[0]
+    replies = [json.loads(script.reply(request(question.id, turn))) for turn in range(3)]
     assert [reply.get("done", False) for reply in replies] == [False, False, True]
-    assert json.loads(script.reply(request(load_bundled_rooms()[0].id, 0, is_last_turn=True)))[
-        "done"
-    ]
+    assert json.loads(script.reply(request(question.id, 0, is_last_turn=True)))["done"]
 
 
 def test_baselines_appear_once_among_the_variants():
-    ways = make_variants(["transformers"], ["sequential", "two-phase", "refill"], ["none"], [8, 32])  # fmt: skip
-    pairs = [(way.schedule, way.batch_size) for way in ways]
+    schedules = ["sequential", "two-phase", "refill"]
+    variants = make_variants(["transformers"], schedules, ["none"], [8, 32])
+    pairs = [(variant.schedule, variant.batch_size) for variant in variants]
     assert pairs == [("sequential", 1), ("two-phase", 16), ("refill", 8), ("refill", 32)]
-    two_phase = ways[1].options(max_turns=9)
+    two_phase = variants[1].options(max_turns=9)
     assert two_phase["max_batched_turns"] == 4
     assert two_phase["finish_together"] == 1
-    picked = make_variants(["transformers", "scripted"], ["sequential", "refill"], ["keys"], [8])  # fmt: skip
-    assert [(way.engine, way.schedule, way.reuse) for way in picked] == [
+    variants = make_variants(["transformers", "scripted"], ["sequential", "refill"], ["keys"], [8])
+    assert [(variant.engine, variant.schedule, variant.reuse) for variant in variants] == [
         ("transformers", "sequential", "keys"),
         ("transformers", "refill", "keys"),
         ("scripted", "sequential", "own"),
@@ -69,11 +66,11 @@ def test_baselines_appear_once_among_the_variants():
         make_variants(["transformers"], ["zigzag"], ["none"], [8])
 
 
-def line(question, turn, read, wrote, cached=0, reply="x"):
+def line(question, turn, prompt, written, cached=0, reply="x"):
     """Return the fields of a turns.jsonl line that the figures need."""
-    said = dict.fromkeys(("messages", "action", "happened", "stood", "camera", "finish"))
-    tokens = {"in": read, "out": wrote, "from_cache": cached}
-    return {**said, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": [], "views": [{}, {}], "batch_size": 2}  # fmt: skip
+    empty = dict.fromkeys(("messages", "action", "happened", "stood", "camera", "finish"))
+    tokens = {"in": prompt, "out": written, "from_cache": cached}
+    return {**empty, "question_id": question, "turn": turn, "reply": reply, "tokens": tokens, "error": None, "events": [], "views": [{}, {}], "batch_size": 2}  # fmt: skip
 
 
 def test_first_seen_tokens_are_counted_once():
@@ -111,24 +108,17 @@ def test_transcripts_do_not_depend_on_the_order_of_the_log():
     assert figures.read_work(lines).transcripts["a"] != figures.read_work(other).transcripts["a"]
 
 
-def compared(
-    ways,
-    config,
-    pretrained=None,
-    own_replies=False,
-    lengths=LengthDistributions((2, 3), 6),  # noqa: B008
-):
+def compare(variants, config, pretrained, own_replies=False):
     """Return the figures of some variants on a few questions."""
-    from render_agent_lab.bench.compared_engines import make_tokenize
-
+    lengths = LengthDistributions((2, 3), 6)
     script = ScriptedWalk(load_bundled_rooms(), lengths, make_tokenize(pretrained))
     engines = EngineFactory(config, pretrained, None if own_replies else script)
-    return Bench(config, engines, lambda words: None).compare(ways, rounds=1)
+    return Bench(config, engines, lambda words: None).compare(variants, rounds=1)
 
 
 def make_config(**options):
-    given = {"batch": True, "benchmark": "rooms", "scene": ("room00",), "limit": 3, "max_turns": 3}
-    return RunConfig(**given | {"image_size": (64, 48), "no_guide": True} | options)
+    small = {"batch": True, "benchmark": "rooms", "scene": ("room00",), "limit": 3, "max_turns": 3}
+    return RunConfig(**small | {"image_size": (64, 48), "no_guide": True} | options)
 
 
 @pytest.fixture(scope="module")
@@ -143,11 +133,11 @@ def small():
 
 @pytest.mark.slow
 def test_schedules_give_the_same_transcripts_with_scripted_replies(small):
-    ways = [
+    variants = [
         Variant("transformers", name, "none", size)
         for name, size in (("sequential", 1), ("two-phase", 16), ("refill", 3))
     ]
-    rows = compared(ways, make_config(limit=2), small)
+    rows = compare(variants, make_config(limit=2), small)
     assert [row["questions_that_differ"] for row in rows] == [0, 0, 0]
     assert [row["failed"] for row in rows] == [0, 0, 0]
     assert rows[0]["calls"] == rows[0]["turns"] > rows[1]["calls"] >= rows[2]["calls"]
@@ -164,11 +154,11 @@ def test_schedules_give_the_same_transcripts_with_scripted_replies(small):
 
 @pytest.mark.slow
 def test_schedules_give_the_same_transcripts_with_generated_replies(small):
-    ways = [
+    variants = [
         Variant("transformers", name, "none", size)
         for name, size in (("sequential", 1), ("lockstep", 3))
     ]
-    rows = compared(ways, make_config(max_turns=2, max_new_tokens=6), small, own_replies=True)
+    rows = compare(variants, make_config(max_turns=2, max_new_tokens=6), small, own_replies=True)
     assert [row["questions_that_differ"] for row in rows] == [0, 0]
     assert rows[0]["turns"] == 6
     assert rows[0]["tokens_written"] > 0
@@ -195,25 +185,9 @@ def test_shapes_have_the_parameter_counts_of_the_published_models():
 
 
 def test_command_writes_json_and_markdown(tmp_path):
-    done = CliRunner().invoke(
-        cli,
-        [
-            *(
-                "--image-size",
-                "64x48",
-                "--scene",
-                "room00",
-                "bench",
-                "--engines",
-                "scripted",
-                "--questions",
-                "3",
-            ),
-            *("--schedules", "sequential,refill", "--batch-sizes", "2", "--json"),
-            *("--output", str(tmp_path)),
-        ],
-        catch_exceptions=False,
-    )
+    words = "--image-size 64x48 --scene room00 bench --engines scripted --questions 3 --json"
+    words += f" --schedules sequential,refill --batch-sizes 2 --output {tmp_path}"
+    done = CliRunner().invoke(cli, words.split(), catch_exceptions=False)
     result = json.loads(done.stdout)
     assert result == json.loads((tmp_path / "bench.json").read_text())
     sequential, refill = result["variants"]
@@ -231,7 +205,7 @@ def test_run_options_set_by_bench_are_rejected():
     assert "--batch-size" in str(done.exception)
 
 
-def test_run_that_is_killed_twice_has_the_same_transcripts():
+def test_run_killed_twice_has_the_same_transcripts():
     script = walk(LengthDistributions((3, 3), reply_tokens=20))
     config = make_config()
     bench = Bench(config, EngineFactory(config, None, script), lambda words: None)

@@ -39,14 +39,12 @@ HOME = Knowledge(
 )
 
 
-def asked(kind, text, options=(), ground_truth="A"):
+def question(kind, text, options=(), truth="A"):
     wanted = "letter" if options else "number"
-    return Question(
-        "0", "b", "d", "home", kind, text, wanted, options, ground_truth, Path("home.ply")
-    )
+    return Question("0", "b", "d", "home", kind, text, wanted, options, truth, Path("home.ply"))
 
 
-SIDES = asked(
+SIDES = question(
     "object_rel_direction_easy",
     "If I am standing by the lamp and facing the plant, is the sofa to the left or the right of the"
     " plant?",
@@ -56,14 +54,14 @@ SIDES = asked(
 # From the lamp to the other two, and the turn between them.
 WAYS = "plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, turn 4.0 2.5 -1.5"
 OTHER_WAY = "sofa 4.3 4.3 0.0 0.6 3.5 2.9 2.5, plant 4.3 0.6 -3.7 0.6 3.4 2.8 4.0, turn 2.5 4.0 1.5"
-BEHIND = asked(
+BEHIND = question(
     "object_rel_direction_medium",
     "If I am standing by the lamp and facing the sofa, is the plant to my left, right, or back?\n"
     "An object is to my back if I would have to turn at least 135 degrees in order to face it.",
     ("A. back", "B. left", "C. right"),
     "B",
 )
-QUARTER = asked(
+QUARTER = question(
     "object_rel_direction_hard",
     "If I am standing by the lamp and facing the sofa, is the plant to my front-left, front-right,"
     " back-left, or back-right?\nThe directions refer to the quadrants of a Cartesian plane (if I am"
@@ -71,32 +69,32 @@ QUARTER = asked(
     ("A. back-left", "B. front-left", "C. front-right", "D. back-right"),
     "B",
 )
-APART = asked(
+APART = question(
     "object_abs_distance",
     "Measuring from the closest point of each object, what is the distance between the lamp and the"
     " plant (in meters)?",
-    ground_truth="3.5",
+    truth="3.5",
 )
-NEAREST = asked(
+NEAREST = question(
     "object_rel_distance",
     "Measuring from the closest point of each object, which of these objects (lamp, chair) is the"
     " closest to the plant?",
     ("A. lamp", "B. chair"),
     "B",
 )
-COUNT = asked("object_counting", "How many chair(s) are in this room?", ground_truth="2")
-SIZE = asked(
+COUNT = question("object_counting", "How many chair(s) are in this room?", truth="2")
+SIZE = question(
     "object_size_estimation",
     "What is the length of the longest dimension (length, width, or height) of the plant, measured in"
     " centimeters?",
-    ground_truth="120",
+    truth="120",
 )
-AREA = asked(
+AREA = question(
     "room_size_estimation",
     "What is the size of this room (in square meters)? \nIf",
-    ground_truth="23.7",
+    truth="23.7",
 )
-ROUTE = asked(
+ROUTE = question(
     "route_planning",
     "You are a robot beginning at the lamp and facing the sofa. You want to navigate to the lamp. You"
     " will perform the following actions (Note: for each [please fill in], choose either 'turn back,'"
@@ -148,29 +146,25 @@ def test_every_question_type_has_fixed_wording(question, reasoning):
 
 
 def test_unknown_positions_are_question_marks_and_allow_no_derivation():
-    half = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
-    places, rest = final_reply(SIDES, half, "A")
-    assert places + rest == json.dumps(
-        {"reasoning": "lamp 4.3 0.6; plant ?; sofa 4.3 3.5", "answer": "left", "done": True}
-    )
+    without_plant = Knowledge({name: HOME.boxes[name] for name in ("lamp", "sofa")})
+    positions, rest = final_reply(SIDES, without_plant, "A")
+    reasoning = "lamp 4.3 0.6; plant ?; sofa 4.3 3.5"
+    assert json.loads(positions + rest) == {"reasoning": reasoning, "answer": "left", "done": True}
     for question in (SIDES, APART, NEAREST, COUNT, SIZE, ROUTE):
         assert derive_answer(question, Knowledge()) == ""
-        said = format_positions(question, {})
-        assert said == "; ".join(f"{name} ?" for name in question_categories(question))
+        unknown = "; ".join(f"{name} ?" for name in question_categories(question))
+        assert format_positions(question, {}) == unknown
     assert format_rooms(()) == "room ?"
 
 
 def test_ambiguous_objects_have_no_direction():
-    twice = Knowledge({**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]})
-    assert derive_answer(SIDES, twice) == ""
+    three_sofas = {**HOME.boxes, "sofa": [*HOME.boxes["sofa"], *HOME.boxes["chair"]]}
+    assert derive_answer(SIDES, Knowledge(three_sofas)) == ""
 
 
 def test_bearings_are_counter_clockwise_and_left_is_positive():
-    ways = [
-        bearing_of(PlanPoint(1, 1), PlanPoint(1 + x, 1 + y))
-        for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))
-    ]
-    assert ways == [0.0, 2.5, 5.0, 7.5]
+    ends = (PlanPoint(2, 1), PlanPoint(1, 2), PlanPoint(0, 1), PlanPoint(1, 0))
+    assert [bearing_of(PlanPoint(1, 1), end) for end in ends] == [0.0, 2.5, 5.0, 7.5]
     assert bearing_of(PlanPoint(0, 0), PlanPoint(10, -0.1)) == 0.0  # not 10.0
     assert turn_between(9.7, 0.3) == pytest.approx(21.6)
     assert turn_between(0.3, 9.7) == pytest.approx(-21.6)
@@ -180,33 +174,27 @@ def test_bearings_are_counter_clockwise_and_left_is_positive():
 def test_turns_are_differences_named_as_in_the_question():
     for ahead, there in product(range(100), repeat=2):
         for kind, word in DIRECTION_NAMES.items():
-            said = format_turn(ahead / 10, there / 10, word)
+            text = format_turn(ahead / 10, there / 10, word)
             numbers = turn_text(str(ahead / 10), str(there / 10))
-            assert said == f"turn {numbers}: {direction_name(kind, ahead / 10, there / 10)}"
+            assert text == f"turn {numbers}: {direction_name(kind, ahead / 10, there / 10)}"
 
 
-@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="bundled rooms not found")
 def test_derivations_lead_to_the_ground_truth_of_bundled_questions():
     questions = load_bundled_rooms()
-    known = load_knowledge(questions)
+    knowledge = load_knowledge(questions)
     num_derived = 0
     for question in questions:
-        places, rest = omniscient_reply(question, known[question.scene])
+        places, rest = omniscient_reply(question, knowledge[question.scene])
         action = parse_reply(places + rest, question.answer_form, question.options)
         truth = canonical_answer(question.ground_truth, question.answer_form, question.options)
         assert (action.answer, action.done, action.notes) == (truth, True, ())
         assert "?" not in action.reasoning
-        derived = answer_of(question, derive_answer(question, known[question.scene]))
+        derived = answer_of(question, derive_answer(question, knowledge[question.scene]))
         if derived is not None:
             assert derived == options_by_letter(question.options).get(
                 question.ground_truth, question.ground_truth
             )
             num_derived += 1
-    assert (
-        num_derived
-        == sum(
-            question.type.startswith(("object_rel", "route", "object_counting"))
-            for question in questions
-        )
-        > 100
-    )
+    types = ("object_rel", "route", "object_counting")
+    assert num_derived == sum(question.type.startswith(types) for question in questions) > 100

@@ -30,14 +30,14 @@ from render_agent_lab.expert.policy import EXPERT, MAX_TURNS, expert
 from render_agent_lab.expert.search import is_wrong_turn, wrong_turn
 from render_agent_lab.oracles.sighted_oracle import oracle
 
-pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are not here")
+pytestmark = pytest.mark.skipif(not BUNDLED.is_dir(), reason="bundled rooms not found")
 
 SIZE = (320, 240)
 SCENES = ("room01", "room05")  # a flat with several rooms, and a single room
 
-FEW = ("object_counting", "room_size_estimation", "object_abs_distance")  # question types
+FEW_TYPES = ("object_counting", "room_size_estimation", "object_abs_distance")
 
-LEAST = 10  # pixels that must change when a shown object is removed
+MIN_PIXELS = 10  # pixels that must change when a shown object is removed
 
 
 class Run:
@@ -45,16 +45,16 @@ class Run:
 
     def __init__(self, folder, **options):
         options = {"image_size": SIZE, "scene": SCENES} | options
-        self.asked = {q.id: q for q in load_bundled_rooms() if q.scene in SCENES}
+        self.questions = {q.id: q for q in load_bundled_rooms() if q.scene in SCENES}
         config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
-        engine = make_scripted("expert", list(self.asked.values()), 0, 64, config)
+        engine = make_scripted("expert", list(self.questions.values()), 0, 64, config)
         path, self.results = play(folder, "rooms", engine, **options)
         self.turns = transcripts(path)
 
     def replies(self):
         """Yield every question with its turns and their replies."""
         for name, turns in self.turns.items():
-            yield self.asked[name], turns, [json.loads(turn["reply"]) for turn in turns]
+            yield self.questions[name], turns, [json.loads(turn["reply"]) for turn in turns]
 
     def last(self):
         """Return every question with its last reply."""
@@ -66,19 +66,15 @@ def free(tmp_path_factory):
     return Run(tmp_path_factory.mktemp("free"))
 
 
-def places(question, reasoning):
+def stated_positions(question, reasoning):
     """Return the positions stated per category as texts; empty if not seen yet."""
-    said = reasoning.partition(". ")[0].split("; ")
-    names = question_categories(question)
-    assert [re.split(r" (?=[-?\d])", part, maxsplit=1)[0] for part in said] == list(names)
-    parts = [part.removeprefix(f"{name} ") for name, part in zip(names, said, strict=True)]
-    return {
-        name: [] if part == "?" else part.split(", ")
-        for name, part in zip(names, parts, strict=True)
-    }
+    parts = reasoning.partition(". ")[0].split("; ")
+    pairs = [re.split(r" (?=[-?\d])", part, maxsplit=1) for part in parts]
+    assert [name for name, _ in pairs] == list(question_categories(question))
+    return {name: [] if text == "?" else text.split(", ") for name, text in pairs}
 
 
-class Without:
+class ObjectRemover:
     """Renders views of the bundled rooms with one object removed."""
 
     def __init__(self):
@@ -111,35 +107,36 @@ class Without:
 
 @pytest.mark.slow
 def test_stated_positions_are_boxes_that_a_view_has_shown(free):
-    known, without, named = load_knowledge(list(free.asked.values())), Without(), 0
+    knowledge, remover = load_knowledge(list(free.questions.values())), ObjectRemover()
+    num_positions = 0
     for question, turns, replies in free.replies():
         if question.type == "room_size_estimation":
             continue
-        boxes, views, before = known[question.scene].boxes, [], {}
+        boxes, views, before = knowledge[question.scene].boxes, [], {}
         for turn, reply in zip(turns, replies, strict=True):
             views += [(view["kind"], convert(view["camera"], AnyCamera)) for view in turn["views"]]
-            said = places(question, reply["reasoning"])
-            for name, spots in said.items():
+            stated = stated_positions(question, reply["reasoning"])
+            for name, spots in stated.items():
                 centres = {f"{spot_of(box).x:.1f} {spot_of(box).y:.1f}": box for box in boxes[name]}
                 assert set(before.get(name, ())) <= set(spots) <= set(centres)
                 for spot in set(spots) - set(before.get(name, ())):
-                    named += 1
-                    shown = (
-                        without.count_changed_pixels(question.scene, centres[spot], view)
+                    num_positions += 1
+                    changed = (
+                        remover.count_changed_pixels(question.scene, centres[spot], view)
                         for view in views
                     )
-                    assert any(pixels >= LEAST for pixels in shown), (question.id, name, spot)
-            before = said
-    assert named > 100
+                    assert any(n >= MIN_PIXELS for n in changed), (question.id, name, spot)
+            before = stated
+    assert num_positions > 100
 
 
-def answered(question, reply):
+def read_answer(question, reply):
     """Return an answer given as an option's words in canonical form."""
     return canonical_answer(reply["answer"], question.answer_form, question.options)
 
 
 def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
-    assert free.results["counts"]["answered"] == len(free.asked) == 40
+    assert free.results["counts"]["answered"] == len(free.questions) == 40
     lengths, schema = set(), reply_schema(("ego", "top", "around"))
     for question, turns, replies in free.replies():
         *moves, answer = replies
@@ -149,13 +146,13 @@ def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
             jsonschema.validate(reply, schema)
             assert [name for name in schema["properties"] if name in reply] == list(reply)
         truth = canonical_answer(question.ground_truth, question.answer_form, question.options)
-        assert (answered(question, answer), answer["done"]) == (truth, True)
+        assert (read_answer(question, answer), answer["done"]) == (truth, True)
         assert len(turns) <= MAX_TURNS
         lengths.add(len(turns))
     assert {1, 2, 3} <= lengths
 
 
-def test_missing_objects_are_looked_for_and_mostly_found(tmp_path):
+def test_expert_searches_for_missing_objects_and_finds_most(tmp_path):
     run = Run(tmp_path, start="middle")  # the best start shows most objects at once
     first = sum("?" in replies[0]["reasoning"] for _, _, replies in run.replies())
     last = sum("?" in reply["reasoning"] for _, reply in run.last())
@@ -164,18 +161,18 @@ def test_missing_objects_are_looked_for_and_mostly_found(tmp_path):
 
 
 def test_expert_recovers_from_wrong_turns(free):
-    wrong = 0
+    num_wrong = 0
     for question, _, replies in free.replies():
         for turn, reply in enumerate(replies):
             if reply["done"] or not is_wrong_turn(question.id, 0, turn):
                 continue
-            wrong += 1
+            num_wrong += 1
             assert wrong_turn(question.id, 0, turn).items() <= reply.items()
             assert not is_wrong_turn(question.id, 0, turn + 1)  # never twice in a row
             assert turn + 1 < len(replies)
-    assert wrong >= 3
-    drawn = [is_wrong_turn(str(n), seed, 0) for n in range(1000) for seed in (0, 1)]
-    assert 0.07 < np.mean(drawn) < 0.13
+    assert num_wrong >= 3
+    samples = [is_wrong_turn(str(n), seed, 0) for n in range(1000) for seed in (0, 1)]
+    assert 0.07 < np.mean(samples) < 0.13
 
 
 def test_schedule_does_not_change_transcripts(free, tmp_path):
@@ -187,15 +184,15 @@ def test_schedule_does_not_change_transcripts(free, tmp_path):
 @pytest.mark.slow
 def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
-    known, flipped = load_knowledge(list(run.asked.values())), 0
+    knowledge, flipped = load_knowledge(list(run.questions.values())), 0
     for question, reply in run.last():
-        assert answered(question, reply) == mirrored_ground_truth(question)
+        assert read_answer(question, reply) == mirrored_ground_truth(question)
         flipped += (
             names_sides(question) and mirrored_ground_truth(question) != question.ground_truth
         )
         at = load_scene(BUNDLED / f"{question.scene}.ply").mirrored().mirrored_at
-        for name, spots in places(question, reply["reasoning"]).items():
-            real = [box.centre[:2] for box in known[question.scene].boxes[name]]
+        for name, spots in stated_positions(question, reply["reasoning"]).items():
+            real = [box.centre[:2] for box in knowledge[question.scene].boxes[name]]
             for spot in spots:
                 x, y = map(float, spot.split())
                 assert min(np.abs(np.array(real) - (2 * at - x, y)).max(axis=1)) <= 0.05 + 1e-9
@@ -210,15 +207,15 @@ def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
 )
 def test_images_without_the_room_reveal_nothing(tmp_path, images):
-    run = Run(tmp_path, pictures=images, image_size=(64, 48), type=FEW)
+    run = Run(tmp_path, pictures=images, image_size=(64, 48), type=FEW_TYPES)
     for question, reply in run.last():
         assert len(run.turns[question.id]) == 1
-        named = question_categories(question) or ("room",)
-        assert reply["reasoning"] == "; ".join(f"{name} ?" for name in named)
+        names = question_categories(question) or ("room",)
+        assert reply["reasoning"] == "; ".join(f"{name} ?" for name in names)
 
 
 def test_without_views_there_is_no_reasoning(tmp_path):
-    run = Run(tmp_path, views="none", type=FEW)
+    run = Run(tmp_path, views="none", type=FEW_TYPES)
     assert {reply["reasoning"] for _, reply in run.last()} == {""}
 
 
@@ -232,9 +229,9 @@ def test_walk_shows_more_than_one_view(free, tmp_path):
         for run in (start, top)
     ]
     assert set(sizes[0].values()) == {"room ?"}
-    for scene, said in sizes[1].items():
-        extents = load_knowledge(list(free.asked.values()))[scene].extents
-        assert said == "room " + ", ".join(f"{x:.1f} x {y:.1f}" for x, y in extents)
+    for scene, reasoning in sizes[1].items():
+        extents = load_knowledge(list(free.questions.values()))[scene].extents
+        assert reasoning == "room " + ", ".join(f"{x:.1f} x {y:.1f}" for x, y in extents)
 
 
 def test_engine_note_warns_that_scores_are_meaningless():
@@ -243,14 +240,13 @@ def test_engine_note_warns_that_scores_are_meaningless():
 
 
 def test_unknown_scenes_are_answered_without_reasoning():
-    asked = [
-        replace(question, scan=None, scene="elsewhere") for question in load_bundled_rooms()[:20]
-    ]
-    ours, theirs = expert(asked), oracle(asked)
-    for question in asked:
+    questions = [replace(q, scan=None, scene="elsewhere") for q in load_bundled_rooms()[:20]]
+    policy, baseline_policy = expert(questions), oracle(questions)
+    for question in questions:
         request = Request(question.id, 0, [], lambda file: None)
-        reply, baseline = json.loads(ours.reply(request)), json.loads(theirs.reply(request))
-        assert answered(question, reply) == question.ground_truth
+        reply = json.loads(policy.reply(request))
+        baseline = json.loads(baseline_policy.reply(request))
+        assert read_answer(question, reply) == question.ground_truth
         assert (reply["reasoning"], reply["done"]) == ("", True)
         assert reply["answer"] not in options_by_letter(question.options)  # the option's words
         assert baseline["answer"]  # the oracle falls back to the most frequent answer

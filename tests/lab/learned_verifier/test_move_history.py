@@ -80,8 +80,8 @@ def test_histories_are_right_aligned():
     assert len(stack([encode_history(actions), encode_history(actions[:1])])) == 2
 
 
-def posed(values, place, end, name):
-    return float(values[place, NUMBERS.index(f"{end}_{name}")])
+def pose_number(values, index, end, name):
+    return float(values[index, NUMBERS.index(f"{end}_{name}")])
 
 
 def test_poses_are_relative_to_the_current_camera():
@@ -89,16 +89,16 @@ def test_poses_are_relative_to_the_current_camera():
     now = Camera((4.0, 0.0, 1.6), 90.0)
     then = Camera((4.0, 2.0, 1.2), 60.0, -30.0)
     values, _ = encode_history([Action(forward=2), Action(rotation=-30)], [start, now, then])
-    # seen from there, the start is on the left and faces right
-    assert posed(values, -2, "from", "left") == pytest.approx(1)
-    assert posed(values, -2, "from", "ahead") == pytest.approx(0, abs=1e-6)
-    assert posed(values, -2, "from", "heading_sine") == pytest.approx(-1)
-    assert posed(values, -1, "to", "ahead") == pytest.approx(0.5)
-    assert posed(values, -1, "to", "up") == pytest.approx(-0.1)
-    assert posed(values, -1, "to", "heading_cosine") == pytest.approx(math.sqrt(3) / 2)
-    assert posed(values, -1, "to", "pitch") == pytest.approx(-0.5)
+    # From the current camera, the start is on the left and faces right.
+    assert pose_number(values, -2, "from", "left") == pytest.approx(1)
+    assert pose_number(values, -2, "from", "ahead") == pytest.approx(0, abs=1e-6)
+    assert pose_number(values, -2, "from", "heading_sine") == pytest.approx(-1)
+    assert pose_number(values, -1, "to", "ahead") == pytest.approx(0.5)
+    assert pose_number(values, -1, "to", "up") == pytest.approx(-0.1)
+    assert pose_number(values, -1, "to", "heading_cosine") == pytest.approx(math.sqrt(3) / 2)
+    assert pose_number(values, -1, "to", "pitch") == pytest.approx(-0.5)
     for place, end in ((-2, "to"), (-1, "from")):
-        here = [posed(values, place, end, name) for name in POSE]
+        here = [pose_number(values, place, end, name) for name in POSE]
         assert here == pytest.approx([0, 0, 0, 0, 1, 0, 1], abs=1e-6)
     assert not values[:-2].any()
 

@@ -29,7 +29,7 @@ def image_of(colours):
     return Image.fromarray(np.asarray(colours, np.uint8))
 
 
-def a_map(red):
+def draw_map(red):
     """Return a 24 m by 24 m map that is red where `red(x, y)` in metres is true, blue elsewhere."""
     v, u = np.mgrid[:SIZE, :SIZE] + 0.5
     x = (u - SIZE / 2) * MAP.metres_per_pixel + MAP.centre[0]
@@ -56,7 +56,7 @@ def cells(camera, plan, view=None):
     ],
 )
 def test_map_rotates_with_the_camera(yaw, rows, columns):
-    _, around = cells(Camera((1.0, 2.0, 1.6), yaw), a_map(lambda x, y: y > 2))
+    _, around = cells(Camera((1.0, 2.0, 1.6), yaw), draw_map(lambda x, y: y > 2))
     red = around[..., 0] > 0
     expected = np.zeros((MAP_ROWS, COLUMNS), bool)
     expected[rows, columns] = True
@@ -64,7 +64,7 @@ def test_map_rotates_with_the_camera(yaw, rows, columns):
 
 
 def test_cells_outside_the_map_are_empty():
-    _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), a_map(lambda x, y: y > 2))
+    _, around = cells(Camera((30.0, 2.0, 1.6), 0.0), draw_map(lambda x, y: y > 2))
     assert not around[..., :CONTENT].any()
     camera = Camera((0.0, 0.0, 1.6))
     view_input = EncoderInput(View(0, "ego", "view", camera), None, camera)
@@ -79,7 +79,7 @@ def test_cells_outside_the_map_are_empty():
 def test_view_cells_are_in_image_order():
     colours = np.zeros((60, 80, 3))
     colours[15:30, 70:] = 255  # the second row, the last column
-    seen, _ = cells(Camera((1.0, 2.0, 1.6)), a_map(lambda x, y: y > 2), image_of(colours))
+    seen, _ = cells(Camera((1.0, 2.0, 1.6)), draw_map(lambda x, y: y > 2), image_of(colours))
     bright = np.flatnonzero(seen[:, :12].mean(1) > 0)
     assert bright.tolist() == [COLUMNS + COLUMNS - 1]
 
@@ -102,21 +102,21 @@ def test_tokens_encode_only_type_and_named_categories():
 
 
 def test_features_are_cached_and_depend_on_the_pose():
-    opened = []
-    plan = a_map(lambda x, y: y > 2)
+    files = []
+    plan = draw_map(lambda x, y: y > 2)
 
     def load_image(file):
-        opened.append(file)
+        files.append(file)
         return plan
 
-    reader = FeatureCache(PixelEncoder(), load_image)
+    cache = FeatureCache(PixelEncoder(), load_image)
     camera = Camera((1.0, 2.0, 1.6))
-    view, shown = View(1, "ego", "view", camera), View(0, "top", "map", MAP)
-    asked = question("How many chair(s) are in this room?")
-    here, turned = (EncoderInput(view, shown, pose) for pose in (camera, camera.turned(90)))
-    first, second, other = reader.features([(here, asked), (here, asked), (turned, asked)])
-    assert first is second is reader.features([(here, asked)])[0]
-    assert sorted(opened) == ["map", "view", "view"]
+    view, map_view = View(1, "ego", "view", camera), View(0, "top", "map", MAP)
+    chairs = question("How many chair(s) are in this room?")
+    here, turned = (EncoderInput(view, map_view, pose) for pose in (camera, camera.turned(90)))
+    first, second, other = cache.features([(here, chairs), (here, chairs), (turned, chairs)])
+    assert first is second is cache.features([(here, chairs)])[0]
+    assert sorted(files) == ["map", "view", "view"]
     assert np.abs(first.patches - other.patches).max() > 0.1
 
 

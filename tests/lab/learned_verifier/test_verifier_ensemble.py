@@ -19,17 +19,8 @@ from render_agent_lab.learned_verifier.network import (
 from render_agent_lab.learned_verifier.shape import Features, VerifierShape
 
 MEDIUM = VerifierShape(
-    rows=3,
-    columns=4,
-    text=5,
-    features=32,
-    width=24,
-    heads=3,
-    blocks=2,
-    history=6,
-    layers=3,
-    inner=40,
-)
+    rows=3, columns=4, text=5, features=32, width=24, heads=3, blocks=2, history=6, layers=3, inner=40
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -67,9 +58,9 @@ def test_member_is_independent_of_the_ensemble():
         assert not torch.equal(three.parameters[name][0], three.parameters[name][1])
         assert not torch.equal(three.parameters[name][0], other[name][0])
     features, histories = random_features(MEDIUM, 0), random_histories(MEDIUM, 4, 0)
-    together = three.score(features, histories)
-    alone = [three.member(m).score(features, histories)[0] for m in range(3)]
-    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
+    scores = three.score(features, histories)
+    single = [three.member(m).score(features, histories)[0] for m in range(3)]
+    np.testing.assert_allclose(scores, single, rtol=0, atol=1e-6)
 
 
 def test_tower_sees_order_and_length_but_not_padding():
@@ -106,24 +97,24 @@ def test_tower_matches_torch_transformer():
         MEDIUM.width, MEDIUM.heads, MEDIUM.inner, 0.0, "gelu", batch_first=True, norm_first=True
     )
     tower = nn.TransformerEncoder(layer, MEDIUM.layers, enable_nested_tensor=False)
-    for ours, its in zip(network.tower.layers, tower.layers, strict=True):
-        its.self_attn.in_proj_weight.copy_(ours.qkv.weight)
-        its.self_attn.in_proj_bias.copy_(ours.qkv.bias)
-        for mine, copied in (
-            (ours.out, its.self_attn.out_proj),
-            (ours.norm, its.norm1),
-            (ours.then.norm, its.norm2),
-            (ours.then.up, its.linear1),
-            (ours.then.down, its.linear2),
+    for ours, theirs in zip(network.tower.layers, tower.layers, strict=True):
+        theirs.self_attn.in_proj_weight.copy_(ours.qkv.weight)
+        theirs.self_attn.in_proj_bias.copy_(ours.qkv.bias)
+        for source, target in (
+            (ours.out, theirs.self_attn.out_proj),
+            (ours.norm, theirs.norm1),
+            (ours.then.norm, theirs.norm2),
+            (ours.then.up, theirs.linear1),
+            (ours.then.down, theirs.linear2),
         ):
-            copied.load_state_dict(mine.state_dict())
+            target.load_state_dict(source.state_dict())
     histories = random_histories(MEDIUM, 5, 2, empty=False)
     values, known = torch.as_tensor(histories.values), torch.as_tensor(histories.known)
     ahead = torch.ones(MEDIUM.history, MEDIUM.history, dtype=torch.bool).triu(1)
-    made = network.tower.norm(tower(network.move(values) + network.positions, mask=ahead))
-    theirs = nn.functional.normalize(network.moves(made.mean(1)), dim=-1)
+    output = network.tower.norm(tower(network.move(values) + network.positions, mask=ahead))
+    expected = nn.functional.normalize(network.moves(output.mean(1)), dim=-1)
     (embedded,) = network(histories=(values, known))
-    torch.testing.assert_close(embedded, theirs, rtol=0, atol=1e-5)
+    torch.testing.assert_close(embedded, expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
@@ -145,14 +136,14 @@ def test_pooling_matches_torch_attention(plain):
         attention.in_proj_bias[-shape.width :] = block.value.bias
         attention.out_proj.load_state_dict(block.out.state_dict())
         query = pooling.query.expand(3, -1)
-        asked = block.query(block.norm(query))
-        query = query + attention(asked[:, None], x, x)[0][:, 0]
+        projected = block.query(block.norm(query))
+        query = query + attention(projected[:, None], x, x)[0][:, 0]
         pooled.append(pooling.norm(block.then(query)))
         if plain:
             block.__class__ = PlainPoolingBlock
-    theirs = nn.functional.normalize(network.context(torch.cat(pooled, -1)), dim=-1)
+    expected = nn.functional.normalize(network.context(torch.cat(pooled, -1)), dim=-1)
     (embedded,) = network(contexts)
-    torch.testing.assert_close(embedded, theirs, rtol=0, atol=1e-5)
+    torch.testing.assert_close(embedded, expected, rtol=0, atol=1e-5)
 
 
 def test_token_attends_to_its_patch_and_position():
@@ -164,24 +155,24 @@ def test_token_attends_to_its_patch_and_position():
     place = patch_positions(shape.rows, shape.columns, shape.features)
     expected = nn.functional.layer_norm(patches, (shape.features,)) + place
     expected = nn.functional.layer_norm(expected, (shape.features,))
-    likeness = nn.functional.cosine_similarity(seen[0][:, None], expected, dim=-1)
-    assert likeness.argmax(1).tolist() == [7, 2, 14]
-    assert likeness.max(1).values.min() > 0.95
+    similarity = nn.functional.cosine_similarity(seen[0][:, None], expected, dim=-1)
+    assert similarity.argmax(1).tolist() == [7, 2, 14]
+    assert similarity.max(1).values.min() > 0.95
     torch.testing.assert_close(asked, nn.functional.layer_norm(text, (shape.features,)))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("changes", "message"),
     [
         ({"heads": 5}, "heads"),
-        ({"features": 30}, "divisible by 4"),
+        ({"features": 30}, "features"),
         ({"rows": 0}, "rows .* 0"),
         ({"layers": 1.5}, "layers .* 1.5"),
     ],
 )
-def test_invalid_shapes_are_rejected(wrong, message):
+def test_invalid_shapes_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
-        VerifierShape(**(MEDIUM.to_json() | wrong))
+        VerifierShape(**(MEDIUM.to_json() | changes))
     with pytest.raises(ValueError, match="depth"):
         VerifierShape.from_json(MEDIUM.to_json() | {"depth": 3})
 

@@ -1,4 +1,4 @@
-"""The witness: it knows what its views have clearly shown, and guesses everything else."""
+"""The witness: it knows the objects that its views have clearly shown, and guesses everything else."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ LAMP = upright_box((4, 0.3, 0), (4.6, 1, 0.8))
 PLANT = upright_box((0.3, 3, 0), (1, 3.7, 1.2))
 SOFA = upright_box((3.9, 3.1, 0), (4.7, 3.8, 0.5))
 BOXES = {"lamp": [LAMP], "plant": [PLANT], "sofa": [SOFA], "box": [LAMP, PLANT, SOFA]}
-STAND = (2.5, 2.0, 1.5)
+START = (2.5, 2.0, 1.5)
 
 SIDES = Question(
     "sides", "b", "d", "room", "object_rel_direction_easy",
@@ -74,7 +74,7 @@ UNKNOWN = Question(
     "What is the distance between the lamp and the piano (in meters)?", "number", (), "1.0",
     Path("room.ply"),
 )  # fmt: skip
-ASKED = [SIDES, COUNT, SIZE_OF, AREA] + [
+QUESTIONS = [SIDES, COUNT, SIZE_OF, AREA] + [
     Question(f"other{n}", "b", "d", "far", "object_counting", "How many box(s) are in this room?",
              "number", (), str(2 + n % 5), None)
     for n in range(40)
@@ -86,29 +86,29 @@ def scene(tmp_path_factory):
     return load_scene(write_ply(tmp_path_factory.mktemp("room") / "room.ply", *room()))
 
 
-def eyes_in(scene):
+def visibility_in(scene):
     facts = {"room": Facts(Counter(box=3, lamp=1, plant=1, sofa=1), 20.0, BOXES)}
     return QuestionVisibility(SceneCache(load=lambda path, name: scene), facts, SIZE)
 
 
 @pytest.fixture(scope="module")
 def eyes(scene):
-    made = eyes_in(scene)
-    yield made
-    made.close()
+    visibility = visibility_in(scene)
+    yield visibility
+    visibility.close()
 
 
-def looking(number, *boxes, place=STAND):
-    """Return views from one position, each aimed at one box, numbered from `number`."""
+def views_of(*boxes):
+    """Return views from one position, each aimed at one box."""
+    camera = Camera(START, 0.0, 0.0, FIELD)
     return [
-        View(number + n, "ego", f"{n}.png", Camera(place, 0.0, 0.0, FIELD).looking_at(box.centre))
-        for n, box in enumerate(boxes)
+        View(n, "ego", f"{n}.png", camera.looking_at(box.centre)) for n, box in enumerate(boxes)
     ]
 
 
-def test_answers_once_all_named_objects_were_seen(eyes):
-    views = looking(0, LAMP, PLANT, SOFA)
-    away = View(3, "ego", "", Camera(STAND, 180.0, 0.0, FIELD))
+def test_question_is_answered_once_all_named_objects_were_seen(eyes):
+    views = views_of(LAMP, PLANT, SOFA)
+    away = View(3, "ego", "", Camera(START, 180.0, 0.0, FIELD))
     assert shown_facts(eyes, SIDES, []) == (False, None, 0)
     assert shown_facts(eyes, SIDES, views[:2]) == (False, None, 0)
     assert shown_facts(eyes, SIDES, [*views[1:], away]) == (False, None, 0)
@@ -122,64 +122,63 @@ def test_distant_occluded_or_mapped_objects_are_not_seen(eyes, scene):
     assert shown_facts(eyes, SIZE_OF, [top]) == (False, None, 0)
     behind = Camera((4.3, 3.45, 0.2), 0.0, 0.0, FIELD).looking_at(PLANT.centre)  # within the sofa
     assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", behind)]) == (False, None, 0)
-    aside = (
-        Camera(STAND, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
-    )  # mostly outside the image
-    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", aside)]) == (False, None, 0)
+    mostly_outside = Camera(START, 0.0, 0.0, FIELD).looking_at(PLANT.centre).turned(46)
+    assert shown_facts(eyes, SIZE_OF, [View(0, "ego", "", mostly_outside)]) == (False, None, 0)
 
 
 def test_around_view_combines_its_four_directions(eyes):
-    ahead = camera_ahead(Camera(STAND, 20.0, -20.0, FIELD), SIZE)
+    ahead = camera_ahead(Camera(START, 20.0, -20.0, FIELD), SIZE)
     assert shown_facts(eyes, SIDES, [View(0, "around", "", ahead)]) == (True, "B", 0)
 
 
 def test_counting_needs_all_objects_and_guesses_are_at_least_the_count(eyes):
-    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, SOFA)) == (True, "3", 3)
-    assert shown_facts(eyes, COUNT, looking(0, LAMP, PLANT, LAMP)) == (False, None, 2)
+    assert shown_facts(eyes, COUNT, views_of(LAMP, PLANT, SOFA)) == (True, "3", 3)
+    assert shown_facts(eyes, COUNT, views_of(LAMP, PLANT, LAMP)) == (False, None, 2)
     for seed in range(30):
-        policy = SightedOracle(ASKED, seed, eyes, walks=False)
-        views = looking(0, LAMP, PLANT)
+        policy = SightedOracle(QUESTIONS, seed, eyes, walks=False)
+        views = views_of(LAMP, PLANT)
         guess = json.loads(policy.reply(request(COUNT, views)))
         assert guess["done"]
         assert float(guess["answer"]) >= 2
         blind = json.loads(policy.reply(request(COUNT, [])))["answer"]
-        assert blind == json.loads(RandomPolicy(ASKED, seed).reply(request(COUNT, [])))["answer"]
-    chance = RandomPolicy(ASKED, 0)
-    assert {float(RandomPolicy(ASKED, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
+        assert (
+            blind == json.loads(RandomPolicy(QUESTIONS, seed).reply(request(COUNT, [])))["answer"]
+        )
+    chance = RandomPolicy(QUESTIONS, 0)
+    assert {float(RandomPolicy(QUESTIONS, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
     assert float(chance.guess("count", 100)) <= 6  # above every known answer: ignores the count
 
 
 def test_room_size_needs_enough_surface_in_any_view_type(eyes):
-    ahead = Camera(STAND, 0.0, 0.0, FIELD)
-    one_by_one = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
-    assert shown_facts(eyes, AREA, one_by_one[:1]) == (False, None, 0)
-    assert shown_facts(eyes, AREA, one_by_one[:1] * 4) == (False, None, 0)
-    assert shown_facts(eyes, AREA, one_by_one) == (True, "20.0", 0)
+    ahead = Camera(START, 0.0, 0.0, FIELD)
+    views = [View(n, "ego", "", ahead.turned(90 * n)) for n in range(4)]
+    assert shown_facts(eyes, AREA, views[:1]) == (False, None, 0)
+    assert shown_facts(eyes, AREA, views[:1] * 4) == (False, None, 0)
+    assert shown_facts(eyes, AREA, views) == (True, "20.0", 0)
     assert shown_facts(eyes, AREA, [View(0, "around", "", ahead)]) == (True, "20.0", 0)
 
 
 def test_reason_distinguishes_unseen_from_undecidable(eyes):
-    views = looking(0, LAMP, PLANT)
+    views = views_of(LAMP, PLANT)
     assert shown_facts(eyes, ROUTE, views[:1]) == (False, None, 0)
     assert shown_facts(eyes, ROUTE, views) == (True, None, 0)
     assert shown_facts(eyes, FIRST, views) == (None, None, 0)
     assert shown_facts(eyes, UNKNOWN, views) == (None, None, 0)
-    policy = SightedOracle([*ASKED, ROUTE, FIRST], 0, eyes, walks=False)
-    said = {
-        question.id: json.loads(policy.reply(request(question, shown)))["reasoning"]
-        for question, shown in ((ROUTE, views), (FIRST, views), (SIDES, views))
-    }
-    assert said["route"] == REASON_NO_BOX
-    assert said["first"] == REASONS[None]
-    assert said["sides"] == REASONS[False]
+    policy = SightedOracle([*QUESTIONS, ROUTE, FIRST], 0, eyes, walks=False)
+    for question, reason in (
+        (ROUTE, REASON_NO_BOX),
+        (FIRST, REASONS[None]),
+        (SIDES, REASONS[False]),
+    ):
+        assert json.loads(policy.reply(request(question, views)))["reasoning"] == reason
 
 
 def test_mirrored_room_swaps_left_and_right(scene):
     other = scene.mirrored()
-    eyes = eyes_in(other)
+    eyes = visibility_in(other)
     views = [
         View(view.number, "ego", "", view.camera.mirrored(other.mirrored_at))
-        for view in looking(0, LAMP, PLANT, SOFA)
+        for view in views_of(LAMP, PLANT, SOFA)
     ]
     assert shown_facts(eyes, SIDES, views) == (True, "A", 0)
     assert shown_facts(eyes, SIZE_OF, views) == (True, "120", 0)
@@ -190,25 +189,25 @@ def request(question, views, turn=0, is_last_turn=False):
     return Request(question.id, turn, [], lambda file: None, views=views, is_last_turn=is_last_turn)
 
 
-def test_walks_like_the_explorer_and_then_guesses():
-    policy, explorer = sighted_oracle(ASKED, 3), ExplorerPolicy(ASKED, 3)
-    for question in ASKED:
+def test_witness_without_images_walks_like_the_explorer_and_then_guesses():
+    policy, explorer = sighted_oracle(QUESTIONS, 3), ExplorerPolicy(QUESTIONS, 3)
+    for question in QUESTIONS:
         for turn in range(9):
             ours = json.loads(policy.reply(request(question, [], turn, is_last_turn=turn == 8)))
             theirs = json.loads(explorer.reply(request(question, [], turn, is_last_turn=turn == 8)))
             if theirs.get("done"):
                 assert ours["done"]
-                assert ours["answer"] == RandomPolicy(ASKED, 3).guess(question.id)
+                assert ours["answer"] == RandomPolicy(QUESTIONS, 3).guess(question.id)
                 break
             assert ours == theirs
     assert json.loads(policy.reply(request(SIDES, [], 0, is_last_turn=True)))["done"]
 
 
-def test_stops_walking_once_it_knows(eyes):
-    policy = SightedOracle(ASKED, 0, eyes, walks=True)
-    assert "done" not in json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP))))
-    known = json.loads(policy.reply(request(SIZE_OF, looking(0, LAMP, PLANT), 1)))
-    assert (known["answer"], known["done"]) == ("120", True)
+def test_witness_stops_walking_once_it_knows_the_answer(eyes):
+    policy = SightedOracle(QUESTIONS, 0, eyes, walks=True)
+    assert "done" not in json.loads(policy.reply(request(SIZE_OF, views_of(LAMP))))
+    reply = json.loads(policy.reply(request(SIZE_OF, views_of(LAMP, PLANT), 1)))
+    assert (reply["answer"], reply["done"]) == ("120", True)
 
 
 @pytest.mark.parametrize(
@@ -224,16 +223,16 @@ def test_stops_walking_once_it_knows(eyes):
         ({"views": "tour", "pictures": "black"}, False, False),
     ],
 )
-def test_sees_only_if_the_scans_are_shown(options, sees, walks):
-    asked = load_bundled_rooms()
+def test_witness_sees_only_if_the_scans_are_shown(options, sees, walks):
+    questions = load_bundled_rooms()
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="witness", **options)
     assert WITNESS.note in describe_engine(config)["note"]
-    policy = make_engine(config, asked).policy
+    policy = make_engine(config, questions).policy
     assert (policy.eyes is not None, policy.walks) == (sees, walks)
     if sees:
-        assert policy.eyes.facts.keys() == load_facts(asked).keys()
+        assert policy.eyes.facts.keys() == load_facts(questions).keys()
 
 
 def test_unknown_scenes_are_guessed(eyes):
-    other = next(question for question in ASKED if question.scene == "far")
-    assert shown_facts(eyes, other, looking(0, LAMP)) == (None, None, 0)
+    other = next(question for question in QUESTIONS if question.scene == "far")
+    assert shown_facts(eyes, other, views_of(LAMP)) == (None, None, 0)

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import mostly_slow
+from factories.homes import flood
 
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -22,8 +23,8 @@ SCENES = sorted(path.stem for path in BUNDLED.glob("*.ply"))
 def command():
     """Return the seed and the spacing of the command in the README."""
     text = (BUNDLED / "README.md").read_text("utf-8")
-    found = re.search(r"make-rooms --to scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
-    return int(found[1]), float(found[2])
+    match = re.search(r"make-rooms --to scenes --count 8 --seed (\d+) --spacing ([\d.]+)", text)
+    return int(match[1]), float(match[2])
 
 
 def test_bundle_has_eight_small_homes():
@@ -50,19 +51,15 @@ def test_questions_are_reproducible(command):
 def test_smallest_home_is_reproducible(command, tmp_path):
     smallest = min(SCENES, key=lambda scene: (BUNDLED / f"{scene}.ply").stat().st_size)
     make_room(tmp_path, command[0], int(smallest.removeprefix("room")), command[1])
-    for suffix in (".ply", ".json"):
-        assert (tmp_path / smallest).with_suffix(suffix).read_bytes() == (
-            BUNDLED / smallest
-        ).with_suffix(suffix).read_bytes()
+    for name in (f"{smallest}.ply", f"{smallest}.json"):
+        assert (tmp_path / name).read_bytes() == (BUNDLED / name).read_bytes()
 
 
 @pytest.mark.parametrize("scene", mostly_slow(SCENES, "room02"))
 def test_bundled_home_is_walkable(scene):
     """Flood-fill at eye height, 0.2 m away from all surfaces of the scan itself."""
-    truth, loaded = (
-        read_ground_truth(BUNDLED / f"{scene}.json"),
-        load_scene(BUNDLED / f"{scene}.ply", scene),
-    )
+    truth = read_ground_truth(BUNDLED / f"{scene}.json")
+    loaded = load_scene(BUNDLED / f"{scene}.ply", scene)
     assert loaded.floor == pytest.approx(0, abs=0.03)
     assert loaded.ceiling == pytest.approx(truth.height, abs=0.03)
     space, cell = FreeSpace.of(loaded), 0.05
@@ -72,29 +69,16 @@ def test_bundled_home_is_walkable(scene):
     )
     points = np.stack(np.meshgrid(x, y, indexing="ij"), -1)
     flat = points.reshape(-1, 2)
-    far = space.tree.query(np.column_stack([flat, np.full(len(flat), 1.6)]))[0]
+    distances = space.tree.query(np.column_stack([flat, np.full(len(flat), 1.6)]))[0]
     inside = np.any([room.holds(flat) for room in truth.rooms], 0)
     for a, b, c, d in truth.ways:
         inside |= ((flat > (a, b)) & (flat < (c, d))).all(1)
-    free = np.pad((inside & (far >= 0.2)).reshape(points.shape[:2]), 1)
+    free = np.pad((inside & (distances >= 0.2)).reshape(points.shape[:2]), 1)
     rooms = [np.pad(room.holds(flat).reshape(points.shape[:2]), 1) for room in truth.rooms]
-    reached = flood(
-        free, tuple(np.argwhere(free & rooms[0])[len(np.argwhere(free & rooms[0])) // 2])
-    )
+    starts = np.argwhere(free & rooms[0])
+    reached = flood(free, tuple(starts[len(starts) // 2]))
     for room in rooms:
         assert (reached & room).sum() >= 0.9 * (free & room).sum() > 0
-
-
-def flood(free, start):
-    reached, waiting = np.zeros_like(free), [start]
-    reached[start] = True
-    while waiting:
-        x, y = waiting.pop()
-        for step in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
-            if free[step] and not reached[step]:
-                reached[step] = True
-                waiting.append(step)
-    return reached
 
 
 @pytest.mark.parametrize("scene", mostly_slow(SCENES, "room01", "room02", "room05"))

@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
-from factories.homes import build_homes, free_floor, truths_of
+from factories.homes import build_homes, flood, free_floor, truths_of
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import boxes_overlap
@@ -33,30 +34,25 @@ def test_boxes_are_tight(homes, truths):
 
 def test_objects_do_not_overlap(truths):
     for truth in truths.values():
-        for number, one in enumerate(truth.objects):
-            for other in truth.objects[number + 1 :]:
-                supported = truth.objects[one.support or 0] is other and one.support is not None
-                holds = truth.objects[other.support or 0] is one and other.support is not None
-                assert supported or holds or not boxes_overlap(one.box, other.box, 1e-4), (
-                    truth.scene,
-                    one.kind,
-                    other.kind,
-                )
+        for (i, first), (j, second) in combinations(enumerate(truth.objects), 2):
+            if first.support != j and second.support != i:
+                names = (truth.scene, first.kind, second.kind)
+                assert not boxes_overlap(first.box, second.box, 1e-4), names
 
 
 def test_supported_objects_are_above_their_support(truths):
-    seen = 0
+    num_supported = 0
     for truth in truths.values():
         for thing in truth.objects:
             if thing.support is None:
                 continue
             below = truth.objects[thing.support]
-            within = np.abs(below.box.local(thing.centre[None]))[0]
-            assert (within[:2] <= below.size[:2] / 2).all(), (thing.kind, below.kind)
+            offset = np.abs(below.box.local(thing.centre[None]))[0]
+            assert (offset[:2] <= below.size[:2] / 2).all(), (thing.kind, below.kind)
             assert thing.box.bounds[0, 2] > below.box.bounds[0, 2] + 0.2
             assert thing.box.bounds[0, 2] <= below.box.bounds[1, 2] + 0.002
-            seen += 1
-    assert seen > 20
+            num_supported += 1
+    assert num_supported > 20
 
 
 def test_furniture_is_inside_its_room(homes):
@@ -82,53 +78,33 @@ def test_area_matches_the_polygons(truths):
             for (ax, ay), (bx, by) in zip(room.corners, np.roll(room.corners, -1, 0), strict=True):
                 shoelace += (ax * by - bx * ay) / 2
         assert truth.area == pytest.approx(shoelace)
-        # also by random sampling
-        low, high = (
-            np.min([room.corners.min(0) for room in truth.rooms], 0),
-            np.max([room.corners.max(0) for room in truth.rooms], 0),
-        )
-        u = np.random.default_rng(0).uniform(low, high, (40000, 2))
-        inside = np.any([room.holds(u) for room in truth.rooms], 0).mean()
-        assert truth.area == pytest.approx(inside * np.prod(high - low), rel=0.03)
+        # Check it by random sampling too.
+        corners = np.concatenate([room.corners for room in truth.rooms])
+        low, high = corners.min(0), corners.max(0)
+        points = np.random.default_rng(0).uniform(low, high, (40000, 2))
+        share = np.any([room.holds(points) for room in truth.rooms], 0).mean()
+        assert truth.area == pytest.approx(share * np.prod(high - low), rel=0.03)
 
 
 def test_all_free_floor_is_reachable(truths):
     for truth in truths.values():
-        assert flooded(truth) == pytest.approx(1.0), truth.scene
-
-
-def flooded(truth):
-    """Return the share of free floor that a flood fill from one cell reaches, in plain Python."""
-    _, free = free_floor(truth)
-    start = tuple(np.argwhere(free)[0])
-    reached, waiting = {start}, [start]
-    while waiting:
-        x, y = waiting.pop()
-        for step in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
-            if free[step] and step not in reached:
-                reached.add(step)
-                waiting.append(step)
-    return len(reached) / free.sum()
+        _, free = free_floor(truth)
+        assert (flood(free, tuple(np.argwhere(free)[0])) == free).all(), truth.scene
 
 
 def test_ground_truth_round_trips(truths, tmp_path):
     for truth in truths.values():
         path = tmp_path / "truth.json"
         write_truth(truth, path)
-        again = read_ground_truth(path)
-        assert (again.scene, again.kind, again.height) == (truth.scene, truth.kind, truth.height)
-        assert again.area == pytest.approx(truth.area)
-        assert again.counts == truth.counts
-        for one, other in zip(truth.objects, again.objects, strict=True):
-            assert (one.label, one.kind, one.room, one.support) == (
-                other.label,
-                other.kind,
-                other.room,
-                other.support,
-            )
-            assert np.array_equal(one.centre, other.centre)
-            assert np.array_equal(one.size, other.size)
-            assert np.array_equal(one.axes, other.axes)
+        read = read_ground_truth(path)
+        assert (read.scene, read.kind, read.height) == (truth.scene, truth.kind, truth.height)
+        assert read.area == pytest.approx(truth.area)
+        assert read.counts == truth.counts
+        for before, after in zip(truth.objects, read.objects, strict=True):
+            for name in ("label", "kind", "room", "support"):
+                assert getattr(before, name) == getattr(after, name)
+            for name in ("centre", "size", "axes"):
+                assert np.array_equal(getattr(before, name), getattr(after, name))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"object_bbox": 3}'])

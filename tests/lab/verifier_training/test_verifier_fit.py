@@ -21,8 +21,8 @@ from render_agent_lab.verifier_training.loss import losses
 BRIEF = Settings(members=2, epochs=3, batch=8, rate=1e-2, seed=3)
 
 
-def same(one, other):
-    return all(torch.equal(one.parameters[name], other.parameters[name]) for name in one.parameters)
+def have_equal_parameters(first, second):
+    return all(torch.equal(value, second.parameters[n]) for n, value in first.parameters.items())
 
 
 @pytest.mark.slow
@@ -40,8 +40,8 @@ def test_ensemble_learns_to_choose_in_unseen_states():
     assert last["chance"] == 0.25
     right = round(150 * last["chosen"])
     assert binomtest(right, 150).proportion_ci(0.999).low > 0.6
-    for alone in last["members"]:
-        assert binomtest(round(150 * alone), 150).proportion_ci(0.999).low > 0.5
+    for share in last["members"]:
+        assert binomtest(round(150 * share), 150).proportion_ci(0.999).low > 0.5
     assert all(end < begin for begin, end in zip(lines[0]["loss"], last["loss"], strict=True))
     choices = choose(fitted.ensemble, held_out)
     assert choices.to_json() == {name: last[name] for name in choices.to_json()}
@@ -60,21 +60,20 @@ def test_members_are_independent():
     examples, held_out = choice_examples(24, seed=4), choice_examples(6, seed=5)
     three = fit_ensemble(SMALL, examples, [], replace(BRIEF, members=3))
     one = fit_ensemble(SMALL, examples, [], replace(BRIEF, members=1))
-    alone, together = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
-    np.testing.assert_allclose(alone[:, 0], together[:, 0], rtol=1e-4)
+    single, joint = (np.array([line["loss"] for line in f.epochs]) for f in (one, three))
+    np.testing.assert_allclose(single[:, 0], joint[:, 0], rtol=1e-4)
     for state in held_out:
-        its, theirs = (f.ensemble.score(state.features, state.histories) for f in (one, three))
-        np.testing.assert_allclose(its[0], theirs[0], rtol=0, atol=1e-3)
-        assert np.abs(theirs[0] - theirs[1]).max() > 0.01
+        single, joint = (f.ensemble.score(state.features, state.histories) for f in (one, three))
+        np.testing.assert_allclose(single[0], joint[0], rtol=0, atol=1e-3)
+        assert np.abs(joint[0] - joint[1]).max() > 0.01
 
 
 def test_training_is_reproducible():
     examples, held_out = choice_examples(24, seed=5), choice_examples(12, seed=6)
-    whole = fit_ensemble(SMALL, examples, held_out, BRIEF)
-    assert same(whole.ensemble, fit_ensemble(SMALL, examples, held_out, BRIEF).ensemble)
-    assert not same(
-        whole.ensemble, fit_ensemble(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble
-    )
+    first, second = (fit_ensemble(SMALL, examples, held_out, BRIEF).ensemble for _ in range(2))
+    assert have_equal_parameters(first, second)
+    other = fit_ensemble(SMALL, examples, [], replace(BRIEF, seed=4)).ensemble
+    assert not have_equal_parameters(first, other)
 
 
 def test_divergence_and_too_few_states_raise_setup_error():
@@ -101,7 +100,7 @@ def test_loss_matches_its_definition():
     prepared = PreparedExamples(SMALL, examples, torch.device("cpu"))
     assert prepared.seen.shape[0] == 4
     chosen = np.array([[0, 1, 2], [3, 1, 4]])
-    found = losses(both, prepared.batch(chosen))
+    actual = losses(both, prepared.batch(chosen))
     for number, row in enumerate(chosen):
         ensemble = both.member(number)
         states = [examples[n] for n in row]
@@ -111,14 +110,14 @@ def test_loss_matches_its_definition():
             return np.exp(scale * ensemble.score(state.features, of.histories)[0].astype(float))
 
         total = 0.0
-        for mine in states:
-            others = [o for o in states if o.features is not mine.features]
-            own = logits(mine, mine)
-            theirs = sum(logits(mine, o)[o.good].sum() for o in others)
-            total -= math.log(own[mine.good].sum() / (own.sum() + theirs))
-            columns = own + sum(logits(o, mine) for o in others)
-            total -= np.log(own / columns)[mine.good].mean()
-        assert float(found[number]) == pytest.approx(total / 2 / len(states), rel=1e-5)
+        for state in states:
+            others = [o for o in states if o.features is not state.features]
+            own = logits(state, state)
+            negatives = sum(logits(state, o)[o.good].sum() for o in others)
+            total -= math.log(own[state.good].sum() / (own.sum() + negatives))
+            columns = own + sum(logits(o, state) for o in others)
+            total -= np.log(own / columns)[state.good].mean()
+        assert float(actual[number]) == pytest.approx(total / 2 / len(states), rel=1e-5)
 
 
 def replace_rows(histories, count):

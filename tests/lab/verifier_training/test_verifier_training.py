@@ -39,7 +39,7 @@ from render_agent_lab.verifier_training.train import TrainingOptions, choose_hel
 SCENES = TREE / "scenes"
 
 SETTINGS = Settings(members=2, epochs=3, batch=8, rate=1e-3)
-ROUNDED = 1.1e-4  # a diagnosis rounds coverage to four decimals
+TOLERANCE = 1.1e-4  # a diagnosis rounds coverage to four decimals
 
 RUN = {"model": "wanderer", "temperature": 1.0, "max_turns": 4, "image_size": (64, 48)}
 
@@ -60,7 +60,7 @@ def rooms(tmp_path_factory):
     return path
 
 
-def explored(folder, questions, **options):
+def complete_run(folder, questions, **options):
     """Run the questions to completion; return the run folder."""
     run = start_run(make_config(folder, questions, **RUN | options))
     with closing(run):
@@ -69,37 +69,36 @@ def explored(folder, questions, **options):
 
 
 @pytest.fixture(scope="module")
-def chosen_at_random(rooms, tmp_path_factory):
-    return explored(
-        tmp_path_factory.mktemp("random"), rooms, agent="lookahead:4", verifier=("random",)
-    )
+def random_run(rooms, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("random")
+    return complete_run(folder, rooms, agent="lookahead:4", verifier=("random",))
 
 
 @pytest.fixture(scope="module")
-def decisions(chosen_at_random):
-    return read_decisions(chosen_at_random)
+def decisions(random_run):
+    return read_decisions(random_run)
 
 
 @pytest.fixture(scope="module")
-def trained(chosen_at_random, tmp_path_factory):
+def trained(random_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "verifier"
-    return folder, train([chosen_at_random], folder, TrainingOptions(settings=SETTINGS))
+    return folder, train([random_run], folder, TrainingOptions(settings=SETTINGS))
 
 
-def test_labels_agree_with_the_diagnosis(chosen_at_random, decisions):
-    diagnosed = diagnose_run(chosen_at_random, 1)
+def test_labels_agree_with_the_diagnosis(random_run, decisions):
+    diagnosed = diagnose_run(random_run, 1)
     checked = 0
     for decision in decisions:
         question, turn = decision.context.state.question, decision.context.turn
         diagnosis = diagnosed[question.id]
         before, after = (diagnosis.turns[number].coverage for number in (turn, turn + 1))
-        assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=ROUNDED)
+        assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=TOLERANCE)
         if base_question_type(question) != COUNTING_TYPE and diagnosis.first_seen:
             now = sum(seen == turn + 1 for seen in diagnosis.first_seen.values())
             assert decision.found[decision.chosen] == now
             checked += now
     assert checked > 3
-    assert len(decisions) == 3 * sum(1 for _ in chosen_at_random.questions)
+    assert len(decisions) == 3 * sum(1 for _ in random_run.questions)
     assert {len(decision.candidates) for decision in decisions} == {4}
 
 
@@ -125,56 +124,47 @@ def test_good_moves_show_named_things_or_else_most_surface():
     assert good(nan, right=0) == [True, False, False]
 
 
-def of_the_best(good, marks):
-    """Return the share of good candidates among those with the highest mark."""
-    return np.mean([g for g, mark in zip(good, marks, strict=True) if np.isclose(mark, max(marks))])
+def precision_of_best(good, scores):
+    """Return the share of good candidates among those with the highest score."""
+    return np.mean(good[np.isclose(scores, max(scores))])
 
 
-def test_card_and_its_figures_are_reproducible(trained, decisions, chosen_at_random):
+def test_card_and_its_figures_are_reproducible(trained, decisions, random_run):
     folder, learned = trained
-    ensemble, kept = load(folder)
-    assert kept == json.loads(json.dumps(learned))
+    ensemble, saved = load(folder)
+    assert saved == json.loads(json.dumps(learned))
     names = scene_names(decisions)
-    held = set(learned["held_out"]["scenes"])
-    assert len(held) == 1
-    assert held.isdisjoint(learned["learned_from"]["scenes"])
-    assert held | set(learned["learned_from"]["scenes"]) == set(names)
-    assert learned["learned_from"]["runs"][0]["name"] == chosen_at_random.name
-    testing = [d for d, name in zip(decisions, names, strict=True) if name in held]
+    held_out = set(learned["held_out"]["scenes"])
+    assert len(held_out) == 1
+    assert held_out.isdisjoint(learned["learned_from"]["scenes"])
+    assert held_out | set(learned["learned_from"]["scenes"]) == set(names)
+    assert learned["learned_from"]["runs"][0]["name"] == random_run.name
+    testing = [d for d, name in zip(decisions, names, strict=True) if name in held_out]
     testing = [decision for decision in testing if decision.is_a_choice]
     verifier = LearnedVerifier(str(folder)).load_weights("cpu")
-    rows = [verifier.score(d.context, d.candidates).scores for d in testing]
-    for title, some in (
-        ("good", [(d.good, d, row) for d, row in zip(testing, rows, strict=True)]),
-        (
-            "named",
-            [
-                (d.finds, d, row)
-                for d, row in zip(testing, rows, strict=True)
-                if d.finds.any() and not d.finds.all()
-            ],
-        ),
-    ):
+    scores = [verifier.score(d.context, d.candidates).scores for d in testing]
+    cases = {"good": [(d.good, d, row) for d, row in zip(testing, scores, strict=True)]}
+    named = [(d.finds, d, row) for d, row in zip(testing, scores, strict=True)]
+    cases["named"] = [case for case in named if case[0].any() and not case[0].all()]
+    for title, rows in cases.items():
         measured = learned["held_out"][title]
-        found = {
-            "learned": np.mean([of_the_best(good, mean_ranks(row)) for good, _, row in some]),
-            "member 2": np.mean([of_the_best(good, row[1]) for good, _, row in some]),
-            "geometry": np.mean([of_the_best(good, d.geometry) for good, d, _ in some]),
-            "new surface": np.mean([of_the_best(good, d.surface) for good, d, _ in some]),
-            "random": np.mean([good.mean() for good, _, _ in some]),
+        expected = {
+            "learned": np.mean([precision_of_best(good, mean_ranks(row)) for good, _, row in rows]),
+            "member 2": np.mean([precision_of_best(good, row[1]) for good, _, row in rows]),
+            "geometry": np.mean([precision_of_best(good, d.geometry) for good, d, _ in rows]),
+            "new surface": np.mean([precision_of_best(good, d.surface) for good, d, _ in rows]),
+            "random": np.mean([good.mean() for good, _, _ in rows]),
         }
-        assert measured["decisions"] == len(some) > 5
-        for name, value in found.items():
+        assert measured["decisions"] == len(rows) > 5
+        for name, value in expected.items():
             row = measured["success"][name]
             assert row["mean"] == pytest.approx(value)
             assert (row["low"], row["high"]) == (None, None)  # one scene has no interval
-        apart = measured["learned_minus"]["random"]["mean"]
-        assert apart == pytest.approx(found["learned"] - found["random"])
+        difference = measured["learned_minus"]["random"]["mean"]
+        assert difference == pytest.approx(expected["learned"] - expected["random"])
     text = (folder / "README.md").read_text("utf-8")
-    assert (
-        f"| learned | {100 * learned['held_out']['good']['success']['learned']['mean']:.1f} %"
-        in text
-    )
+    mean = learned["held_out"]["good"]["success"]["learned"]["mean"]
+    assert f"| learned | {100 * mean:.1f} %" in text
     assert all(name in text for name in names)
     assert FEW_SCENES in text
     assert ensemble.members == SETTINGS.members
@@ -183,53 +173,47 @@ def test_card_and_its_figures_are_reproducible(trained, decisions, chosen_at_ran
 def test_batched_scores_match_single_ones(trained, decisions):
     verifier = LearnedVerifier(str(trained[0])).load_weights("cpu")
     decision = decisions[5]
-    found = verifier.score(decision.context, decision.candidates).scores
-    assert found.shape == (SETTINGS.members, 4)
-    view_input = EncoderInput.of(decision.context)
-    (features,) = verifier._reader(decision.context).features(
-        [(view_input, decision.context.state.question)]
-    )
+    scores = verifier.score(decision.context, decision.candidates).scores
+    assert scores.shape == (SETTINGS.members, 4)
+    pair = EncoderInput.of(decision.context), decision.context.state.question
+    (features,) = verifier._reader(decision.context).features([pair])
     histories = read_histories(decision.context, decision.candidates, 10)
     expected = score_one_by_one(verifier.ensemble, features, histories)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    assert np.ptp(found, axis=1).min() > 1e-4
-    alone = [verifier.score(decision.context, [c]).scores for c in decision.candidates]
-    np.testing.assert_allclose(found, np.concatenate(alone, axis=1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+    assert np.ptp(scores, axis=1).min() > 1e-4
+    single = [verifier.score(decision.context, [c]).scores for c in decision.candidates]
+    np.testing.assert_allclose(scores, np.concatenate(single, axis=1), rtol=0, atol=1e-6)
 
 
-def test_runs_without_candidates_use_moves_of_other_turns(rooms, tmp_path, chosen_at_random):
-    folder = explored(tmp_path, rooms, limit=6)
-    found = read_decisions(folder)
-    assert found
-    assert all(len(decision.candidates) == 8 for decision in found)
+def test_runs_without_candidates_use_moves_of_other_turns(rooms, tmp_path, random_run):
+    folder = complete_run(tmp_path, rooms, limit=6)
+    decisions = read_decisions(folder)
+    assert decisions
+    assert all(len(decision.candidates) == 8 for decision in decisions)
     diagnosed = diagnose_run(folder, 1)
-    for decision in found:
+    for decision in decisions:
         turn, diagnosis = decision.context.turn, diagnosed[decision.context.state.id]
         gained = diagnosis.turns[turn + 1].coverage - diagnosis.turns[turn].coverage
         assert decision.chosen == 0
-        assert decision.surface[0] == pytest.approx(gained, abs=ROUNDED)
-    assert sum(decision.is_a_choice for decision in found) > len(found) / 2
+        assert decision.surface[0] == pytest.approx(gained, abs=TOLERANCE)
+    assert sum(decision.is_a_choice for decision in decisions) > len(decisions) / 2
 
 
 @pytest.mark.parametrize("options", [{"views": "four"}, {"views": "none"}, {"pictures": "noise"}])
 def test_runs_without_free_views_are_rejected(rooms, tmp_path, options):
-    folder = explored(tmp_path, rooms, limit=1, **options)
+    folder = complete_run(tmp_path, rooms, limit=1, **options)
     with pytest.raises(SetupError, match="--views free"):
         read_decisions(folder)
 
 
-def test_invalid_training_requests_raise_one_line_errors(chosen_at_random, trained, tmp_path):
+def test_invalid_training_requests_raise_one_line_errors(random_run, trained, tmp_path):
     with pytest.raises(SetupError, match=str(trained[0])):
-        train([chosen_at_random], trained[0])
+        train([random_run], trained[0])
     with pytest.raises(UsageError, match="scene"):
-        train([chosen_at_random], tmp_path, TrainingOptions(held_out=("room77",)))
+        train([random_run], tmp_path, TrainingOptions(held_out=("room77",)))
+    options = TrainingOptions(held_out=("room00", "room02"))
     with pytest.raises(SetupError, match="20") as caught:
-        train(
-            [chosen_at_random],
-            tmp_path,
-            TrainingOptions(held_out=("room00", "room02")),
-            lambda line: None,
-        )
+        train([random_run], tmp_path, options, lambda line: None)
     assert "\n" not in str(caught.value)
 
 
@@ -273,12 +257,12 @@ def test_nothing_is_called_significant_over_few_scenes():
 
 
 def test_ties_do_not_favour_the_move_that_was_made(decisions):
-    some = [
+    tied = [
         replace(d, geometry=np.zeros(len(d.good)), surface=np.ones(len(d.good))) for d in decisions
     ]
-    rows = measure_success(some, [np.zeros((2, len(d.good))) for d in some])
-    chance = [d.good.mean() for d in some]
-    assert len(some) > 5
+    rows = measure_success(tied, [np.zeros((2, len(d.good))) for d in tied])
+    chance = [d.good.mean() for d in tied]
+    assert len(tied) > 5
     for values in rows.values():
         np.testing.assert_allclose(values, chance)
 
@@ -287,48 +271,47 @@ class Stopping(NullObserver):
     """Stops the run after some turns, like Ctrl-C."""
 
     def __init__(self, turns):
-        self.left = turns
+        self.remaining = turns
 
     def on_turn(self, state, turn):
-        self.left -= 1
-        if not self.left:
+        self.remaining -= 1
+        if not self.remaining:
             raise KeyboardInterrupt
 
 
 def test_interrupted_run_with_a_learned_verifier_resumes_identically(rooms, trained, tmp_path):
-    chosen = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
-    whole = explored(tmp_path / "whole", rooms, **chosen)
-    run = start_run(make_config(tmp_path / "cut", rooms, **RUN | chosen))
+    options = {"agent": "lookahead:3", "verifier": (f"learned:{trained[0]}",), "limit": 4}
+    whole = complete_run(tmp_path / "whole", rooms, **options)
+    run = start_run(make_config(tmp_path / "interrupted", rooms, **RUN | options))
     with closing(run), pytest.raises(KeyboardInterrupt):
         run.go(Stopping(7))
-    cut = RunData(run.path)
-    done = len(cut.lines())
-    assert 0 < done < len(whole.lines())
-    again = resume_run(cut, {})
-    with closing(again):
-        again.go(NullObserver())
-    assert transcripts(cut.path) == transcripts(whole.path)
+    interrupted = RunData(run.path)
+    assert 0 < len(interrupted.lines()) < len(whole.lines())
+    resumed = resume_run(interrupted, {})
+    with closing(resumed):
+        resumed.go(NullObserver())
+    assert transcripts(interrupted.path) == transcripts(whole.path)
     evidence = [line["evidence"] for line in whole.lines() if line["evidence"]["judgements"]]
     assert evidence
-    for found in evidence:
-        (said,) = found["judgements"]
-        assert said["members"] == ["member 1", "member 2"]
-        assert found["chosen"] == found["weighed"][int(np.argmax(found["fused"]))]
+    for entry in evidence:
+        (judgement,) = entry["judgements"]
+        assert judgement["members"] == ["member 1", "member 2"]
+        assert entry["chosen"] == entry["weighed"][int(np.argmax(entry["fused"]))]
 
 
-def test_note_names_scenes_that_the_verifier_was_trained_on(chosen_at_random, trained, tmp_path):
+def test_note_names_scenes_that_the_verifier_was_trained_on(random_run, trained, tmp_path):
     folder, learned = trained
-    (held,) = learned["held_out"]["scenes"]
+    (held_out,) = learned["held_out"]["scenes"]
     config = RunConfig(batch=True, agent="best:2", temperature=1.0, verifier=(f"learned:{folder}",))
     copies = []
-    for question in chosen_at_random.questions:
+    for question in random_run.questions:
         scan = tmp_path / f"copy_of_{question.scan.name}"  # identified by content, not by name
         shutil.copy(question.scan, scan)
         copies.append(replace(question, scan=scan, scene=f"copy of {question.scene}"))
     note = describe_choosing(build(config), copies)["note"]
     assert str(folder) in note
     assert "2 of these 3 scenes" in note
-    others = [question for question in copies if question.scene.endswith(held)]
+    others = [question for question in copies if question.scene.endswith(held_out)]
     assert others
     assert describe_choosing(build(config), others)["note"] is None
 
