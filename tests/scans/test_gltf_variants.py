@@ -11,7 +11,7 @@ from factories.splats import random_splat, spz
 from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
-from render_agent.scans.formats.load import load_scene, read_scan
+from render_agent.scans.formats.load import UNCOLOURED_NOTE, load_scene, read_scan
 
 POINTS, FACES = block((0, 0, 0), (4, 2.6, 3))
 BLACK = {"baseColorFactor": [0, 0, 0, 1]}
@@ -222,7 +222,7 @@ def test_padding_and_trailing_bytes_are_accepted(tmp_path, data):
     path.write_bytes(data)
     scene = load_scene(path)
     assert np.allclose(size(scene), [4, 3, 2.6])
-    assert not scene.notes
+    assert scene.notes == (UNCOLOURED_NOTE,)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from factories.scans import CORNERS, FORMATS, RGB, XYZ, mesh_ply, ply, room, sample_points
 
-from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.load import UNCOLOURED_NOTE, load_scene
 
 POINTS, FACES = room()
 POINTS = POINTS.astype(np.float32)
@@ -161,6 +161,7 @@ def test_uncoloured_sides_differ_in_grey(tmp_path):
     greys = {tuple(scene.colours[corner]) for corner in (0, 8, 16)}
     assert len(greys) == 3
     assert all(50 < shade[0] == shade[1] == shade[2] for shade in greys)
+    assert UNCOLOURED_NOTE in scene.description
 
 
 def test_uncoloured_cloud_is_shaded_deterministically(tmp_path):
@@ -168,6 +169,7 @@ def test_uncoloured_cloud_is_shaded_deterministically(tmp_path):
     data = ply([("vertex", XYZ, points)])
     scene, again = load(tmp_path, data), load(tmp_path, data, "again.ply")
     assert np.array_equal(scene.colours, again.colours)
+    assert UNCOLOURED_NOTE in scene.description
     grey = scene.colours.astype(float).mean(axis=1)
     inner = ((scene.points > 0.3) & (scene.points < np.array([5.7, 3.7, 2.4]))).sum(axis=1) == 2
     wall = [np.abs(scene.points[:, axis]) < 1e-3 for axis in range(3)]

@@ -33,6 +33,8 @@ from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
 
+UNCOLOURED_NOTE = "the scan has no colours; surfaces are shaded by orientation"
+
 # Splats trained on photographs use the axes of the first camera, with y down.
 CAMERA_UP: Axis = "-y"
 
@@ -83,6 +85,8 @@ def load_scene(
         if scan.up is None and up == AUTO:
             notes += [side_note(extent)]
         notes += [missing_note(path), _foreign_note(path)]
+        if scan.colours is None:
+            notes += [UNCOLOURED_NOTE]
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
         return _scene(scan, extent, path, path.stem if id is None else id, frame)
     except OSError as error:
