@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from render_agent.errors import UsageError
 from render_agent.util.safe_parse import Either, Number
 
 Vector = tuple[Number, Number, Number]
@@ -50,12 +51,25 @@ class Camera:
         yaw: Degrees.
         pitch: Degrees.
         vertical_fov: Vertical field of view, degrees.
+
+    Raises:
+        UsageError: A value is not finite, or an angle is out of range.
     """
 
     position: Vector
     yaw: Number = 0.0
     pitch: Annotated[float, Meta(ge=-90, le=90)] = 0.0
     vertical_fov: Annotated[float, Meta(ge=0.1, le=179.9)] = 59.84
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (*self.position, self.yaw))):
+            raise UsageError(f"the position and yaw of a camera must be finite numbers: {self}")
+        if not -90 <= self.pitch <= 90:
+            raise UsageError(f"pitch {self.pitch} is not between -90 and 90 degrees")
+        if not 0.1 <= self.vertical_fov <= 179.9:
+            raise UsageError(
+                f"vertical_fov {self.vertical_fov} is not between 0.1 and 179.9 degrees"
+            )
 
     @property
     def forward(self) -> FloatArray:

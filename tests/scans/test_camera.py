@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from render_agent.errors import UsageError
 from render_agent.scans.camera import (
     MAX_PITCH,
     AnyCamera,
@@ -23,6 +24,22 @@ pitches = st.floats(-MAX_PITCH, MAX_PITCH)
 poses = st.builds(
     Camera, st.tuples(metres, metres, metres), st.floats(-180, 179.9), pitches, st.floats(20, 100)
 )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"position": (math.nan, 0, 0)},
+        {"yaw": math.inf},
+        {"pitch": 1e9},
+        {"pitch": math.nan},
+        {"vertical_fov": 0},
+        {"vertical_fov": math.nan},
+    ],
+)
+def test_invalid_camera_is_refused(values):
+    with pytest.raises(UsageError, match=next(iter(values))):
+        Camera(**{"position": (0, 0, 0)} | values)
 
 
 @given(poses)
