@@ -29,6 +29,7 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run
+from render_agent.util.display import count_noun
 
 logger = logging.getLogger(__name__)
 
@@ -223,6 +224,13 @@ def _finish(run: Run, choice: EngineChoice, progress: bool) -> RunResults:
             raise
         finally:
             run.close()
+    if errors := [state.error for state in run.states if state.error]:
+        logger.warning(
+            "%s failed. Last error: %s. Retry with: render_agent.continue_run(%r)",
+            count_noun(len(errors), "question"),
+            errors[-1],
+            str(run.path),
+        )
     return RunResults(RunData(run.path))
 
 

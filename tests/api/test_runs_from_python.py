@@ -371,6 +371,17 @@ def test_scans_in_memory_give_the_run_of_their_file(tmp_path, scan):
     assert dialogue.question.scan in written
 
 
+def test_failed_questions_are_reported(tmp_path, caplog):
+    def stops(request):
+        raise ValueError("no idea")
+
+    results = render_agent.run(benchmark="rooms", limit=2, output=tmp_path, engine=stops)
+    assert results.results["counts"]["failed"] == 2
+    (warning,) = [r.getMessage() for r in caplog.records if r.name == "render_agent.api.ask"]
+    assert "no idea" in warning
+    assert str(results.path) in warning
+
+
 def test_run_cannot_resume_with_changed_engine_source(tmp_path):
     def policy(request):
         raise RuntimeError("stopped")
