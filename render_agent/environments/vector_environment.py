@@ -113,7 +113,9 @@ class VectorEnvironment:
             UsageError: The number of replies differs from that of environments.
         """
         if len(replies) != self.num_envs:
-            raise UsageError(f"{len(replies)} replies were passed to {self.num_envs} environments")
+            raise UsageError(
+                f"expected one reply for each of {self.num_envs} environments, not {len(replies)}"
+            )
         # Chosen here rather than in the threads, so that the same replies always lead to the same episodes.
         questions = self._next(int(self._over.sum()))
         jobs = [

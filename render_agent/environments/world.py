@@ -21,7 +21,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.render.visibility.room_visibility import Rooms
-from render_agent.runs.build import build, make_views
+from render_agent.runs.build import build, make_views, parse_agent
 from render_agent.runs.episode import Episode, OutsideEngine
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.preflight import check_choices, input_hashes
@@ -65,12 +65,12 @@ class World:
         rewards: Mapping[str, float] | None = None,
         record: str | PathLike[str] | None = None,
     ) -> None:
+        if parse_agent(config.agent).chooses:
+            raise UsageError(
+                f"agent {config.agent} asks for several replies per turn, but an environment takes one. Omit agent."
+            )
         self.parts = build(config)
         self.config = config
-        if self.parts.agent.chooses:
-            raise UsageError(
-                f"--agent {config.agent} asks for several replies per turn, but an environment takes one. Omit agent."
-            )
         if not config.alone:
             raise UsageError("an environment runs in this process. Omit workers, devices and ray.")
         self.questions = list(questions or self.parts.questions())

@@ -293,6 +293,12 @@ def test_unsupported_options_and_unknown_questions_are_refused():
         env.reset(options={"id": "none of these"})
 
 
+def test_agent_is_refused_whatever_its_temperature():
+    with pytest.raises(UsageError) as refusal:
+        render_agent.Environment.from_benchmark("rooms", limit=1, agent="vote:3")
+    assert "temperature" not in str(refusal.value)
+
+
 def test_async_methods_play_an_episode():
     async def play():
         env = render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL)
