@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 import rich_click as click
 from click.shell_completion import BashComplete
+from click.testing import CliRunner
 from factories import TREE
 from factories.documentation import parse_command
 
@@ -67,6 +68,15 @@ def test_short_help_of_commands_is_a_whole_sentence():
 def test_examples_fit_80_columns():
     lines = [line.strip() for command in COMMANDS.values() for line in command.help.splitlines()]
     assert max(len(line) for line in lines if line.startswith("render-agent ")) <= 76
+
+
+@pytest.mark.parametrize("name", registry.names("command"))
+def test_examples_are_indented(name):
+    page = CliRunner().invoke(cli, [name, "--help"]).output
+    _, found, examples = page.partition("Example")
+    lines = [line for line in examples.splitlines() if line.strip().startswith("render-agent ")]
+    assert bool(lines) == bool(found)
+    assert all(line.startswith("   render-agent ") for line in lines)
 
 
 def test_help_all_lists_every_option_and_command():

@@ -32,6 +32,8 @@ HEADINGS = {
 def ls_command(output: str, as_json: bool) -> None:
     """List runs, oldest first.
 
+    Shows the status, the score and the most important options of each run.
+
     \b
     Examples:
       render-agent ls
