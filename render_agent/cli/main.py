@@ -215,7 +215,9 @@ def run_command(
     allow_code: bool,
     **options: Any,
 ) -> None:
-    """Run a benchmark; the same as --batch.
+    """Run a benchmark.
+
+    The same as --batch.
 
     \b
     Example:
@@ -234,7 +236,9 @@ def run_command(
 )
 @click.pass_context
 def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **options: Any) -> None:
-    """Ask one question about one scan; the same as --ply with --question.
+    """Ask one question about one scan.
+
+    The same as --ply with --question.
 
     \b
     Example:
@@ -254,6 +258,8 @@ def _run(
     allow_code: bool,
 ) -> int:
     """Start, preview or resume a run; return the exit code."""
+    if _is_typed(context, "quiet") and _is_typed(context, "verbose"):
+        raise UsageError("--quiet and --verbose contradict each other. Omit one of them.")
     if continue_run is not None:
         changes = given_options(context)
         changes.pop("batch", None)  # already set for a resumed run

@@ -49,7 +49,8 @@ from render_agent.util.safe_parse import convert, parse_json
 
 logger = logging.getLogger(__name__)
 
-NO_RUNS = "Start one with --batch or --ply, or pass --output DIR."  # remedy if there are no runs
+# Remedy if a folder contains no runs, for commands whose --output is the folder of runs.
+NO_RUNS = "Start one with --batch or --ply, or pass --output DIR."
 
 
 class NoScenes:
@@ -380,12 +381,21 @@ def _damage(file: Path, remedy: str) -> Iterator[None]:
         raise RunLogError(f"{file} is damaged: {error}. {remedy}") from error
 
 
-def find_run(output: Path, name: str) -> RunData:
-    """Return the run named by `recent`, a name or a path. Raises RunLogError if there is none."""
+def find_run(output: Path, name: str, remedy: str = NO_RUNS) -> RunData:
+    """Return a run.
+
+    Args:
+        output: Folder of the run folders.
+        name: `recent`, a name or a path.
+        remedy: End of the error message if there are no runs.
+
+    Raises:
+        RunLogError: There is no such run.
+    """
     if name == "recent":
         runs = list_runs(output)
         if not runs:
-            raise RunLogError(f"no runs in {output}. {NO_RUNS}")
+            raise RunLogError(f"no runs in {output}. {remedy}")
         return RunData(runs[-1])
     for path in (output / name, Path(name)):
         if path.is_dir():

@@ -64,7 +64,9 @@ def train_verifier_command(
     seed: int,
     device: str,
 ) -> None:
-    """Train a verifier on the decisions of RUN… (names, paths or recent), for --verifier learned:DIR.
+    """Train a verifier on the decisions of runs.
+
+    RUN is recent, a name or a path. Use the verifier with --verifier learned:DIR.
 
     \b
     Examples:
@@ -81,7 +83,8 @@ def train_verifier_command(
         device,
         Settings(members=members, epochs=epochs, rate=rate, seed=seed),
     )
-    folders = [find_run(Path(output), run) for run in dict.fromkeys(runs)]
+    remedy = "Start one with --batch, or pass --runs-in DIR."
+    folders = [find_run(Path(output), run, remedy) for run in dict.fromkeys(runs)]
     learned = train(folders, Path(folder), wishes, lambda line: click.echo(line, err=True))
     held_out_figures = learned["held_out"]
     for title, figures in (

@@ -114,6 +114,9 @@ def test_repeated_options(resolve):
         (["--batch", "--limit", "0"], "--limit"),
         (["--batch", "--engine", "transfomers"], "'transformers'"),
         (["--batch", "--config", "missing.yaml"], "--config missing.yaml"),
+        (["--batch", "--quiet", "--verbose"], "--verbose"),
+        (["run", "--verbose", "--quiet"], "--quiet"),
+        (["score", "recent"], "--judge"),
         (["--nothing"], "--nothing"),
         (["nothing"], "nothing"),
         (["--max-turns"], "--max-turns"),
@@ -247,6 +250,8 @@ def test_runs_folder_is_not_the_destination_of_other_commands(call, tmp_path):
     elsewhere = {"OUTPUT": "elsewhere", "QUESTIONS": "test.jsonl"}
     code, _, errors = call("train-verifier", "recent", "--output", "head", **elsewhere)
     assert (code, "elsewhere" in errors) == (1, True)
+    assert "--runs-in DIR" in errors
+    assert "--output" not in errors
     for words in (["train-verifier", "recent"], ["make-rooms"]):
         code, _, errors = call(*words)
         assert (code, "'--to'" in errors) == (2, True)

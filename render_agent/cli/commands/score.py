@@ -58,6 +58,7 @@ def score_command(
     if judge:
         results = judge_run(Path(output), answers, context, engine)
     else:
+        _refuse_run(Path(output), answers)
         results = score_file(Path(answers), questions, parser)
     if as_json:
         click.echo(printable_json(results))
@@ -68,6 +69,17 @@ def score_command(
             console.print(_describe_judgement(results["llm_match"]), soft_wrap=True)
     if judge and results["llm_match"]["faults"]:
         context.exit(1)
+
+
+def _refuse_run(output: Path, answers: str) -> None:
+    """Raise UsageError if `answers` names a run, whose scores need a judge or exist already."""
+    if Path(answers).is_file():
+        return
+    if answers == "recent" or any(path.is_dir() for path in (output / answers, Path(answers))):
+        raise UsageError(
+            f"{answers} is a run, not a file of predictions. Its scores are in render-agent show {answers}; pass --judge"
+            " to rate its free-text answers."
+        )
 
 
 def score_file(predictions: Path, questions: str | None, parser: str) -> dict[str, Any]:
