@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.pages.plots import run_plots
-from render_agent.report.pages.plots.svg import draw_svg, legend, name_rows
+from render_agent.report.pages.plots.svg import draw_svg, legend, name_rows, start_at_zero
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -26,6 +26,21 @@ def test_texts_are_escaped():
     svg = draw_svg(paint)
     assert {*names[:3], "a <b> & 'c'", r"a\ud800\u001b[2J"} <= set(words_of(svg))
     assert "<script" not in svg
+
+
+def test_curves_start_at_zero_below_space_for_their_markers():
+    limits = []
+
+    def paint(axes):
+        axes.plot([1, 2], [50, 60])
+        axes.fill_between([1, 2], [40, 50], [60, 80])
+        start_at_zero(axes)
+        limits.append(axes.get_ylim())
+
+    draw_svg(paint)
+    ((low, high),) = limits
+    assert low == 0
+    assert 83 < high < 90
 
 
 def test_intervals_are_over_scenes():

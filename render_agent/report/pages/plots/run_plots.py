@@ -18,6 +18,7 @@ from render_agent.report.pages.plots.svg import (
     legend,
     name_rows,
     series_style,
+    start_at_zero,
 )
 from render_agent.report.pages.words import (
     explain_causes,
@@ -242,7 +243,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
             axes.plot(images, scores, f"{marker}-", color=colour, ms=4, label=label, drawstyle="steps-post", markevery=range(len(points)))  # fmt: skip
             bounds = [point["interval"] for point in (*points, points[-1])]
             _band(axes, images, bounds, colour, step="post")
-        axes.set_ylim(bottom=0)
+        start_at_zero(axes)
         label_curve_axes(axes, "images seen", "score (%)", 6 if len(curves) > 1 else 0)
 
     return Plot(
@@ -376,7 +377,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             label = f"{side} (n = {points[0].n})"
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
             _band(axes, turns, [p.bounds for p in points], colour)
-        axes.set_ylim(bottom=0)
+        start_at_zero(axes)
         label_curve_axes(axes, "turn", "surface seen so far (%)")
 
     return Plot(

@@ -89,6 +89,11 @@ def label_curve_axes(axes: Any, x: str, y: str, columns: int = 3) -> None:
         legend(axes, columns)
 
 
+def start_at_zero(axes: Any) -> None:
+    """Start the y axis at 0, with space above the highest value so that no marker is cut off."""
+    axes.set_ylim(0, 1.05 * axes.dataLim.y1 or 1)
+
+
 def name_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the rows of a plot at y = 0, 1, … from top to bottom; long labels are elided in the middle."""
     axes.set_yticks(range(len(names)), [elide(name, MAX_NAME_CHARS) for name in names])
