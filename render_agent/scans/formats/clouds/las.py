@@ -49,6 +49,8 @@ def _check_header(path: Path, header: bytes, size: int) -> bool:
     """Return True if the points are compressed; raise SceneError if the header declares more than fits in the file."""
     if len(header) < 227:
         raise unreadable(path, "it ends within its header")
+    if not all(map(abs, struct.unpack_from("<3d", header, 131))):
+        raise unreadable(path, "its header declares a scale of 0")
     version = header[24], header[25]
     header_size, start, records = struct.unpack_from("<HII", header, 94)
     point_format, length, points = struct.unpack_from("<BHI", header, 104)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import Declared, unit_of_comments
 from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.ply.vertices import NORMALS
@@ -48,6 +48,9 @@ NAMES = {
 # Characters that occur in no number, including nan, inf and 1e-9; such a line is a header or a comment.
 NON_NUMERIC = re.compile(rb"[b-dg-hj-mo-zB-DG-HJ-MO-Z#\"%!/]")
 
+# A unit after a column name, as in "x [mm]", "x (cm)" and "x_m".
+UNIT_OF_NAME = re.compile(r"[\[(_](m|cm|mm|ft|feet|in|inch|met(?:er|re)s?)[\])]?$", re.IGNORECASE)
+
 GEOGRAPHIC = {"lat", "latitude", "lon", "long", "lng", "longitude"}
 COMMENT_START = re.compile(rb"[ \t]*(#|//|%|!)")
 
@@ -61,7 +64,7 @@ Columns = dict[str, int]  # column index of x, y, z, r, g, b and i (intensity)
 def read_columns(path: Path, size: int) -> Scan:
     """Read a text file of `size` bytes as a cloud."""
     with path.open("rb") as file:
-        head_text = file.read(START_BYTES)
+        head_text = file.read(START_BYTES).replace(b'"', b"")
     _refuse_other_text(path, head_text)
     lines = _lines(head_text.removeprefix(BOM), is_whole_file=size <= START_BYTES)
     names = [line for line in lines if NON_NUMERIC.search(line)]
@@ -73,7 +76,7 @@ def read_columns(path: Path, size: int) -> Scan:
     num_columns = len(text_numbers(path, _normalise_separators(points[0], decimal_comma)))
     if not 3 <= num_columns <= MAX_COLUMNS:
         raise unreadable(path, f"its lines have {num_columns} numbers; x, y and z are required")
-    words, columns = _columns_of_header(names, num_columns, decimal_comma)
+    words, columns, metres = _columns_of_header(names, num_columns, decimal_comma)
     notes = []
     if not words:
         _refuse_degrees(path, names[:1])
@@ -111,7 +114,7 @@ def read_columns(path: Path, size: int) -> Scan:
     if skipped.declared > num_rows:
         notes.append(f"it declares {skipped.declared:,} points, but has only {num_rows:,}")
     scan = cloud.scan()
-    return replace(scan, notes=(*notes, *scan.notes, *declared.notes))
+    return replace(scan, metres=metres, notes=(*notes, *scan.notes, *declared.notes))
 
 
 @dataclass
@@ -176,11 +179,12 @@ def _sample(path: Path, size: int, points: list[bytes]) -> list[bytes]:
         with path.open("rb") as file:
             for place in range(1, SAMPLED_PLACES):
                 file.seek(place * (size - PLACE_BYTES) // SAMPLED_PLACES)
-                lines = file.read(PLACE_BYTES).splitlines()[1:-1]
+                lines = file.read(PLACE_BYTES).replace(b'"', b"").splitlines()[1:-1]
                 rows = (line.strip() for line in lines if _is_row(line))
                 points += islice(rows, rows_per_place)
     elif size > START_BYTES:
-        lines = _lines(path.read_bytes().removeprefix(BOM), is_whole_file=True)
+        text = path.read_bytes().removeprefix(BOM).replace(b'"', b"")
+        lines = _lines(text, is_whole_file=True)
         points = [line for line in lines if _is_row(line)]
     return points[:: -(-len(points) // SAMPLED_ROWS)]
 
@@ -222,7 +226,8 @@ def _blocks(
             block = file.read(BLOCK_BYTES)
             text = remainder + block
             end = text.rfind(b"\n") + 1 if block else len(text)
-            text, remainder = text[:end].replace(b"\r", b""), text[end:]
+            text, remainder = text[:end].replace(b'"', b""), text[end:]
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             if len(remainder) > BLOCK_BYTES:
                 raise unreadable(path, "it has an endless line")
             text = _rows_only(text, skipped)
@@ -254,12 +259,18 @@ def _rows_only(text: bytes, skipped: Skipped) -> bytes:
 
 def _columns_of_header(
     lines: list[bytes], num_columns: int, decimal_comma: bool
-) -> tuple[list[str], Columns]:
-    """Return the names in the first line that names x, y and z, and the columns; both are empty if none does."""
+) -> tuple[list[str], Columns, float | None]:
+    """Return the names in the first line that names x, y and z, the columns, and the unit of x, y and z in metres.
+
+    The names and the columns are empty if there is no such line; the unit is None if the names contain none.
+    """
     for line in lines:
         text = line.decode("utf-8", "replace").lstrip("#/!% ")
-        parts = re.split(r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+", text.strip())
-        words = [re.sub(r"[\"'\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]
+        separators = r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+"
+        parts = re.split(separators, re.sub(r"\s+(?=[\[(])", "", text).strip())
+        units = [UNIT_OF_NAME.search(part) for part in parts]
+        parts = [UNIT_OF_NAME.sub("", part) for part in parts]
+        words = [re.sub(r"['\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]
         if len(words) == num_columns + 1 and not words[-1]:
             words.pop()
         columns: Columns = {}
@@ -269,8 +280,11 @@ def _columns_of_header(
         if len(words) == num_columns and columns.keys() >= set("xyz"):
             if not columns.keys() >= set("rgb"):
                 columns = {role: at for role, at in columns.items() if role not in "rgb"}
-            return words, columns
-    return [], {}
+            x, y, z = (units[columns[axis]] for axis in "xyz")
+            is_declared = x and y and z and x[1].lower() == y[1].lower() == z[1].lower()
+            words = [word or f"column {at + 1}" for at, word in enumerate(words)]
+            return words, columns, unit_of_comments([f"unit {x[1]}"]) if x and is_declared else None
+    return [], {}, None
 
 
 def _guess_columns(table: NDArray[np.float64], *, intensity_first: bool) -> Columns:
