@@ -73,6 +73,8 @@ def off(kind="OFF", vertex="", face="", counts="\n"):
         (off("COFF", "0.78431 0.23529 0.07843 1.0"), RED, None),
         (off("COFF", "200 60 20"), RED, None),
         (off("CNOFF", "0 0 1 200 60 20 255"), RED, None),
+        (off("NCOFF", "200 60 20 255 0 0 1"), RED, None),  # MeshLab
+        (off("CSTOFF", "200 60 20 255 0.5 0.5"), RED, "ignored: texture coordinates"),
         (off("STCOFF", "200 60 20 255 0.5 0.5"), RED, "ignored: texture coordinates"),
         (off("NOFF", "0 0 1", counts=" "), None, None),
         (off(face="200 60 20"), RED, None),
@@ -196,6 +198,8 @@ def test_obj_emission_is_the_colour_of_a_black_material(tmp_path, mtl, colour):
         "K%C3%BCche/Wand.png",
         "D:\\data\\scan\\Küche\\wand.png",
         "./küche/./wand.png",
+        '"Küche/Wand.png"',
+        "Küche/Wand.png # baked",
     ],
 )
 def test_images_are_found_by_similar_names(tmp_path, name):

@@ -1,6 +1,7 @@
 """Declarations that few files make: used, or named in a note; and files that are something else than their name says."""
 
 import gzip
+import re
 import struct
 
 import numpy as np
@@ -78,6 +79,7 @@ NOTES = {
     "ply lists of vertices": ("ply", ply("", "property list uchar float weights\n", 2, 0.5, 0.5), "ignored: weights"),
     "ply opaque": ("ply", ply("", "property uchar alpha\n", 255), None),
     "ply lines as faces": ("ply", ply(more_faces=[[2, 0, 1], [0]]), "ignored: faces with fewer than 3 corners"),
+    "ply byte order mark": ("ply", b"\xef\xbb\xbf" + ply(), None),
     "off lines as faces": ("off", off(more_faces=[[2, 0, 1]]), "ignored: faces with fewer than 3 corners"),
     "off texture": ("off", off("STOFF", 0, 1), "ignored: texture coordinates"),
     "obj opacity map": ("obj", obj("mtllib a.mtl\nusemtl m\n"), "ignored: map_d"),
@@ -94,6 +96,9 @@ NOTES = {
     "text between points": ("xyz", (rows(GRID) + "end of scan\n# note\n" + rows(GRID)).encode(), "ignored: 1 line of text between the points"),
     "text other header": ("csv", ("a b c\n" + rows(GRID)).encode(), "assumed the columns x, y, z (the file names them a, b, c)"),
     "text count": ("pts", ("1800\n" + rows(GRID)).encode(), "it declares 1,800 points, but has only 1,728"),
+    "text old line ends": ("xyz", rows(GRID).replace("\n", "\r").encode(), None),
+    "text quoted": ("csv", ('"x","y","z"\n' + re.sub(r"\S+", r'"\g<0>"', rows(GRID)).replace(" ", ",")).encode(), None),
+    "text without a name": ("csv", (",x,y,z\n" + re.sub("(?m)^(?=.)", "7 ", rows(GRID))).encode(), "ignored: column 1"),
     "text right count": ("pts", ("1728\n" + rows(GRID)).encode(), None),
 }  # fmt: skip
 
@@ -122,6 +127,10 @@ def test_declaration_is_used_or_named(tmp_path, name):
         ("obj", obj("# File units = centimeters\n", scale=100), 0.01),
         ("obj", obj("#units: feet\n", scale=3), 0.3048),
         ("stl", stl(b"UNITS=mm", scale=1000), 0.001),
+        ("csv", ("X [cm],Y [cm],Z [cm]\n" + rows(GRID * 100)).encode(), 0.01),
+        ("txt", ("# x(mm) y(mm) z(mm)\n" + rows(GRID * 1000)).encode(), 0.001),
+        ("txt", ("x_ft y_ft z_ft\n" + rows(GRID * 3)).encode(), 0.3048),
+        ("txt", ("x_ft y_ft z_m\n" + rows(GRID)).encode(), 1.0),
         ("ply", ply("comment the units are unknown\n"), 1.0),
         ("obj", obj("# units\n# unit vector m\n"), 1.0),
     ],
@@ -141,6 +150,18 @@ def test_up_axis_of_a_comment(tmp_path, comment):
     scene = load_scene(path)
     assert (scene.frame.up, scene.frame.assumed) == ("y", ("unit",))
     assert np.allclose(np.ptp(scene.points, axis=0), (4, 2.5, 3))
+
+
+def test_up_axis_of_an_obj_comment(tmp_path):
+    path = tmp_path / "scan.obj"
+    path.write_bytes(obj("# Up axis: Z\n"))
+    assert load_scene(path).frame.up == "z"
+
+
+def test_polypaint_of_zbrush(tmp_path):
+    path = tmp_path / "scan.obj"
+    path.write_bytes(obj(tail=f"#MRGB {'ffc83c14' * 5}\n#MRGB {'ffc83c14' * 3}\n"))
+    assert np.abs(load_scene(path).colours.astype(int) - (200, 60, 20)).max() <= 1
 
 
 def test_material_libraries_of_one_statement(tmp_path):

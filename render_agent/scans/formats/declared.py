@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from render_agent.options import Unit
+from render_agent.options import Axis, Unit
 from render_agent.scans.file_frame import METRES
 from render_agent.util.reasons import truncate
 
@@ -15,6 +15,8 @@ FEW_CORNERS = "faces with fewer than 3 corners"  # points and lines, as some pro
 
 # A comment that is nothing but a unit, such as "unit: mm" or "File units = inches".
 UNIT_COMMENT = re.compile(r"(?:file\s+)?units?\s*[:=]?\s*(?:in\s+)?([a-z]+)", re.IGNORECASE)
+# Comments that record the up axis: ours in converted splats, Nerfstudio's ("Vertical Axis: z") and similar ones.
+UP_COMMENT = re.compile(r"(?:(?:up|vertical)[ _-]?axis|up)\s*[:=]?\s*([+-]?[xyz])", re.IGNORECASE)
 UNIT_NAMES: dict[Unit, str] = {
     "m": r"m|met(?:er|re)s?",
     "cm": r"cm|centimet(?:er|re)s?",
@@ -31,6 +33,14 @@ def unit_of_comments(comments: Iterable[str]) -> float | None:
             for unit, names in UNIT_NAMES.items():
                 if re.fullmatch(names, match[1], re.IGNORECASE):
                     return METRES[unit]
+    return None
+
+
+def up_of_comments(comments: Iterable[str]) -> Axis | None:
+    """Return the up axis that the first of some comments specifies; None if none does."""
+    for text in comments:
+        if match := UP_COMMENT.fullmatch(text.strip()):
+            return match[1].lower().lstrip("+")  # type: ignore[return-value]
     return None
 
 

@@ -60,7 +60,7 @@ DOT_SPLAT = Format("SPLAT", (".splat",), read_dot_splat, kind="splat")
 
 # The format is detected from content first, then from the file name suffix.
 FORMATS = (
-    Format("PLY", (".ply", ".compressed.ply"), read_ply, (b"ply",)),
+    Format("PLY", (".ply", ".compressed.ply"), read_ply, (b"ply", b"\xef\xbb\xbfply")),
     Format("GLB", (".glb",), read_mesh, (b"glTF",), "y", "m"),
     Format("glTF", (".gltf",), read_mesh, up="y", unit="m"),
     Format("OBJ", (".obj",), read_mesh, up="y"),

@@ -19,7 +19,7 @@ from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
 
-KIND = re.compile(rb"(ST)?(C)?(N)?(4)?OFF(?![A-Z])[ \t]*(BINARY)?", re.IGNORECASE)
+KIND = re.compile(rb"((?:ST|C|N|4)*)OFF(?![A-Z])[ \t]*(BINARY)?", re.IGNORECASE)
 COMMENT = re.compile(rb"#.*")
 
 
@@ -32,7 +32,8 @@ def read_off(path: Path) -> Scan:
     kind = KIND.match(text)
     if kind is None:
         raise unreadable(path, "it does not start like an OFF file")
-    if kind[4] or kind[5]:
+    marks = kind[1].upper()
+    if b"4" in marks or kind[2]:
         raise unreadable(path, "it is a binary or four-dimensional OFF file", "convert it to PLY")
     lines = [line for line in text[kind.end() :].splitlines() if line.strip()]
     counts = text_numbers(path, lines[0]) if lines else np.empty(0)
@@ -44,9 +45,13 @@ def read_off(path: Path) -> Scan:
     vertices = _table(path, lines[1 : 1 + num_vertices])
     if num_vertices and vertices.shape[1] < 3:
         raise unreadable(path, "its vertices do not have three coordinates")
-    declared = Declared(["texture coordinates"] if kind[1] else [])
-    points, rest = vertices[:, :3], vertices[:, 3 + 3 * bool(kind[3]) :]
-    num_rest = rest.shape[1] - 2 * bool(kind[1])  # apart from texture coordinates
+    declared = Declared(["texture coordinates"] if b"ST" in marks else [])
+    points, rest = vertices[:, :3], vertices[:, 3:]
+    if b"N" in marks:
+        # MeshLab writes NCOFF, with RGBA before the normals.
+        normals = slice(4, 7) if b"NC" in marks else slice(3)
+        rest = np.delete(rest, normals, axis=1)
+    num_rest = rest.shape[1] - 2 * (b"ST" in marks)  # apart from texture coordinates
     colours = rest[:, :3] if num_rest >= 3 else None
     if num_rest > 4 or 0 < num_rest < 3:
         declared.add(f"{num_rest - 4 * (num_rest > 4)} further numbers of the vertices")

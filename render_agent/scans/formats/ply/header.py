@@ -117,7 +117,7 @@ def read_header(path: Path, start: bytes, file_size: int) -> Header:
     header_end = re.search(rb"(?:^|[\r\n])end_header[ \t]*(\r\n|\n|\r)", start)
     if not header_end:
         raise unreadable(path, "its PLY header is incomplete")
-    if not re.match(rb"ply[ \t]*[\r\n]", start):
+    if not re.match(rb"(?:\xef\xbb\xbf)?ply[ \t]*[\r\n]", start):
         raise unreadable(path, "it does not start like a PLY file")
     text = start[: header_end.start(1)]
     end = header_end.end(1)

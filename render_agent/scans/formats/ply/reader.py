@@ -8,7 +8,7 @@ from pathlib import Path
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, ScanKind, unreadable
-from render_agent.scans.formats.declared import Declared, unit_of_comments
+from render_agent.scans.formats.declared import Declared, unit_of_comments, up_of_comments
 from render_agent.scans.formats.ply.ascii import read_ascii
 from render_agent.scans.formats.ply.binary import read_binary
 from render_agent.scans.formats.ply.header import MAX_HEADER_BYTES, STRIPS, Header, read_header
@@ -69,7 +69,7 @@ def _with_notes(scan: Scan, header: Header, declared: Declared) -> Scan:
     """Return a scan with the up axis and unit that comments specify, and the note about what was ignored."""
     return replace(
         scan,
-        up=ply_splat.up_comment(header),
+        up=up_of_comments(header.comments),
         metres=unit_of_comments(header.comments),
         notes=(*scan.notes, *declared.notes),
     )

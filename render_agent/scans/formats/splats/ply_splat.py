@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.options import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.ply.header import Columns, Header, cut_short
@@ -32,15 +31,6 @@ LIMITS = tuple(
     for end in ("min", "max")
 )
 PER_CHUNK = 256  # Gaussians that share the value ranges of a chunk
-
-# Comments that record the up axis: ours in converted splats, Nerfstudio's ("Vertical Axis: z") and similar ones.
-UP_COMMENT = r"(?:(?:up|vertical)[ _-]?axis|up)\s*[:=]?\s*([+-]?[xyz])"
-
-
-def up_comment(header: Header) -> Axis | None:
-    """Return the up axis recorded in a header's comment, or None if there is none."""
-    axes = header.comment(UP_COMMENT)
-    return axes[0].lower().lstrip("+") if axes else None  # type: ignore[return-value]
 
 
 def is_original(header: Header) -> bool:

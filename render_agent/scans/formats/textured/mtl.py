@@ -12,6 +12,9 @@ import numpy as np
 # Options that may precede the image name in a map_* line.
 OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|t|type)\b", re.I)
 
+COMMENT = re.compile(r"\s#\s.*")  # image names may contain "#"
+QUOTED = re.compile(r"\"([^\"]*)\"")
+
 # Statements that change neither a material's own colour nor its shape.
 HARMLESS = set("newmtl ka ks ns ni illum tf sharpness pr pm ps pc pcr aniso anisor".split())
 
@@ -85,6 +88,7 @@ def library_images(text: str) -> Iterator[str]:
 def _image_line(rest: str) -> dict[str, Any]:
     """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
     options: dict[str, Any] = {}
+    rest = COMMENT.sub("", rest)
     words = rest.split()
     while words and OPTION.fullmatch(words[0]):
         option, words = words[0].lower(), words[1:]
@@ -101,8 +105,9 @@ def _image_line(rest: str) -> dict[str, Any]:
             options["shift"] = (*numbers, 0.0)[:2]
         elif option == "-clamp":
             options["clamped"] = values[:1] == ["on"]
-    # An image name with spaces is the unmodified rest of the line.
-    options["image"] = rest[len(rest) - len(_tail(rest, len(words))) :].strip() or None
+    # An image name with spaces is the unmodified rest of the line; some programs quote it.
+    name = rest[len(rest) - len(_tail(rest, len(words))) :].strip()
+    options["image"] = (QUOTED.fullmatch(name) or (None, name))[1] or None
     return options
 
 

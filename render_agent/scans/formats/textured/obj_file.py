@@ -15,8 +15,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.options import Axis
 from render_agent.scans.formats.cleaning import check_corners
-from render_agent.scans.formats.declared import FEW_CORNERS, Declared, unit_of_comments
+from render_agent.scans.formats.declared import (
+    FEW_CORNERS,
+    Declared,
+    unit_of_comments,
+    up_of_comments,
+)
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
 
@@ -28,6 +34,7 @@ MAX_LINE_BYTES = 1 << 16  # enough for a face with thousands of corners
 
 COMMENT = re.compile(r"(?m)^[ \t]*#+[ \t]*(.*\S)")
 COMMENT_BYTES = 1 << 16  # text in which comments may specify the unit
+POLYPAINT = re.compile(rb"(?mi)^#MRGB[ \t]+((?:[0-9a-f]{8})+)[ \t]*$")
 SPACES = (b" ", b"\t")
 CONTINUATION = re.compile(rb"\\[ \t]*\n")
 INDENT = re.compile(rb"(?m)^[ \t]+")
@@ -50,6 +57,7 @@ class ObjFile:
         face_materials: Index of the material of each triangle, (m,); -1 for none.
         libraries: Arguments of the `mtllib` statements.
         metres: Unit that a comment specifies, in metres; None if none does.
+        up: Up axis that a comment specifies; None if none does.
     """
 
     points: Floats
@@ -60,6 +68,7 @@ class ObjFile:
     face_materials: Integers
     libraries: list[str]
     metres: float | None = None
+    up: Axis | None = None
 
 
 def parse_obj(path: Path, declared: Declared) -> ObjFile:
@@ -78,7 +87,20 @@ def parse_obj(path: Path, declared: Declared) -> ObjFile:
     for block in _blocks(text):
         parser.add(block)
     comments = COMMENT.findall(text[:COMMENT_BYTES].decode("utf-8", "replace"))
-    return replace(parser.finish(), metres=unit_of_comments(comments))
+    obj = parser.finish()
+    return replace(
+        obj,
+        colours=_polypaint(text, len(obj.points)) if obj.colours is None else obj.colours,
+        metres=unit_of_comments(comments),
+        up=up_of_comments(comments),
+    )
+
+
+def _polypaint(text: bytes, num_points: int) -> Floats | None:
+    """Return the vertex colours that ZBrush writes in comments, MMRRGGBB per vertex; None if there are none."""
+    data = bytes.fromhex(b"".join(POLYPAINT.findall(text)).decode())
+    colours = np.frombuffer(data, np.uint8).reshape(-1, 4)[:, 1:]
+    return colours.astype(float) if len(colours) == num_points > 0 else None
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:

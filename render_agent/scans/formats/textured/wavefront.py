@@ -60,7 +60,7 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     if len(obj.uv) and not any(part.uv is not None for part in parts):
         declared.add("texture coordinates")
     scan = join_parts(parts, notes)
-    return replace(scan, metres=obj.metres, notes=(*scan.notes, *declared.notes))
+    return replace(scan, metres=obj.metres, up=obj.up, notes=(*scan.notes, *declared.notes))
 
 
 def _rows_by_material(obj: ObjFile) -> list[tuple[str | None, NDArray[np.intp] | slice]]:
