@@ -6,9 +6,9 @@
 Models have published shapes and random weights, created on the GPU. Unless noted, replies are forced, so that every
 schedule does the same work. Sequential schedules are measured on a few questions with few turns, because their time is
 proportional to the tokens generated; ratios compare tokens per second, and fewer turns make them smaller. The lower bound
-is the minimum time for the same work at the copy and matrix-product rates measured here. `read_ahead` is the share of
-prompt tokens that were read while other questions still took their previous turn. Steps run in order of importance until
-the time is up; skipped steps are listed. The page is rewritten after every step.
+is the minimum time for the same work at the copy and matrix-product rates measured here. A second table has the shares of
+time by activity: what is neither reading nor decoding is idle time of the GPU. Steps run in order of importance until the
+time is up; skipped steps are listed. The page is rewritten after every step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -36,6 +37,7 @@ from render_agent.engines.make_engine import Transformers
 from render_agent.engines.transformers import scheduler
 from render_agent.engines.transformers.fixed_shapes import SHAPES, fixed_shapes
 from render_agent.engines.transformers.scheduler import Scheduler
+from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.options import AUTO, RunConfig
 from render_agent.runs.build import build
 from render_agent_lab.bench.command import model_summary
@@ -54,8 +56,11 @@ CROWDED_SECONDS = 3.0
 REPRODUCIBLE = ", reproducible"  # end of the names of steps with `--reproducible on`
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
-    " peak_gb prefilled_over_first_seen read_ahead failed questions_that_differ events"
+    " peak_gb prefilled_over_first_seen failed questions_that_differ events"
 ).split()
+ACTIVITIES = (
+    "reading reading_ahead decoding awaiting_prompts outside_engine tokens_read_ahead".split()
+)
 
 
 @dataclass(frozen=True)
@@ -153,30 +158,67 @@ def _out_of_memory(*args: Any) -> None:
     raise MemoryError
 
 
-@contextlib.contextmanager
-def count_read_ahead() -> Iterator[Callable[[], float]]:
-    """Yield a function that returns the share of prompt tokens that were read ahead of their requests."""
-    tokens = {True: 0, False: 0}
-    is_ahead = False
-    prefill, read_ahead = scheduler.prefill, Scheduler.read_ahead
+class ActivityMonitor:
+    """Measures the time that the engine's thread spends per activity, and the prompt tokens read ahead of their requests.
 
-    def counted(model: Any, cache: Any, entries: Sequence[Any], *more: Any) -> Any:
-        tokens[is_ahead] += sum(len(entry.ids) - entry.start for entry in entries)
-        return prefill(model, cache, entries, *more)
+    Reading and decoding keep the GPU busy. Elsewhere it idles: while `ready` awaits prompts, and outside the engine, where
+    views are rendered and turns are logged.
+    """
 
-    def marked(self: Scheduler, samples: Sequence[Any]) -> None:
-        nonlocal is_ahead
-        is_ahead = True
-        try:
-            read_ahead(self, samples)
-        finally:
-            is_ahead = False
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self._activity = ""
 
-    with (
-        mock.patch.object(scheduler, "prefill", counted),
-        mock.patch.object(Scheduler, "read_ahead", marked),
-    ):
-        yield lambda: round(tokens[True] / max(1, sum(tokens.values())), 3)
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Measure all engines within the context."""
+        prefill, ready = scheduler.prefill, ContinuousEngine.ready
+
+        def counted(model: Any, cache: Any, entries: Sequence[Any], *more: Any) -> Any:
+            self.tokens[self._activity] += sum(len(entry.ids) - entry.start for entry in entries)
+            return prefill(model, cache, entries, *more)
+
+        def timed_ready(engine: Any, timeout: float | None = None) -> Iterator[Any]:
+            replies = ready(engine, timeout)
+            advance = self._timed("ready", lambda: next(replies, None))
+            while (pair := advance()) is not None:
+                yield pair
+
+        with contextlib.ExitStack() as patches:
+            patches.enter_context(mock.patch.object(scheduler, "prefill", counted))
+            patches.enter_context(mock.patch.object(ContinuousEngine, "ready", timed_ready))
+            for name in ("read", "read_ahead", "step"):
+                timed = self._timed(name, getattr(Scheduler, name))
+                patches.enter_context(mock.patch.object(Scheduler, name, timed))
+            yield
+
+    def shares(self, total: float) -> dict[str, float]:
+        """Return the share of `total` seconds by activity, and the share of tokens read ahead."""
+        seconds = self.seconds
+        busy = seconds["read"] + seconds["read_ahead"] + seconds["step"]
+        times = {
+            "reading": seconds["read"],
+            "reading_ahead": seconds["read_ahead"],
+            "decoding": seconds["step"],
+            "awaiting_prompts": seconds["ready"] - busy,
+            "outside_engine": total - seconds["ready"],
+        }
+        shares = {name: round(value / total, 3) for name, value in times.items()}
+        tokens = self.tokens["read_ahead"] / max(1, self.tokens.total())
+        return shares | {"tokens_read_ahead": round(tokens, 3)}
+
+    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            before, self._activity = self._activity, name
+            started_at = time.perf_counter()
+            try:
+                return call(*args)
+            finally:
+                self.seconds[name] += time.perf_counter() - started_at
+                self._activity = before
+
+        return timed
 
 
 class GpuMonitor:
@@ -303,17 +345,20 @@ class Measurement:
                 around.enter_context(mock.patch.dict(SHAPES, {device: shapes}))
             if step.crowded:
                 around.enter_context(crowd(pretrained.model.device, readings=12))
-            read_ahead = around.enter_context(count_read_ahead())
+            activity = ActivityMonitor()
+            around.enter_context(activity.installed())
             monitor = GpuMonitor(device == "cuda")
             trial = bench.measure(variant, config, step.killed_after)
         same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible} {step.call_tokens}"
         reference = self.transcripts.setdefault(same, trial.work)
         row = summarize_trials([trial], {}, reference)
         row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
-        row["read_ahead"] = read_ahead()
+        row |= activity.shares(row["seconds"])
         row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
         self.done.append(row)
-        shown = {name: row.get(name) for name in COLUMNS if row.get(name) is not None}
+        shown = {
+            name: row.get(name) for name in [*COLUMNS, *ACTIVITIES] if row.get(name) is not None
+        }
         click.echo(f"{step.name}: {json.dumps(shown)}", err=True)
 
     def latency(self, model: str) -> None:
@@ -405,6 +450,8 @@ class Measurement:
         heads = ["step", "model", *COLUMNS]
         lines = [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
         lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.done])]
+        shares = ["step", *ACTIVITIES]
+        lines += ["", *table(shares, [[row.get(name) for name in shares] for row in self.done])]
         lines += ["", *reproducibility(self.done)]
         lines += ["", *(f"Skipped: {name}" for name in self.left_out)]
         publish(self.output, "GPU", lines, machine())
