@@ -617,9 +617,9 @@ def public_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in OPTIONS and OPTIONS[name].metadata.get("private"):
             continue
         if name == "engine_option":
-            value = [each for each in value if not is_key_option(each.partition("=")[0])]
+            value = [entry for entry in value if not is_key_option(entry.partition("=")[0])]
         is_sequence = isinstance(value, list | tuple)
-        parts = [_without_folder(each) for each in (value if is_sequence else [value])]
+        parts = [_without_folder(part) for part in (value if is_sequence else [value])]
         published[name] = parts if is_sequence else parts[0]
     return published
 

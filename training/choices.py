@@ -181,7 +181,7 @@ def _rejected(example: TextExample, before: str = ". ") -> TextExample:
         {"reasoning": reasoning, "answer": reasoning.rpartition(before)[2], "done": True}
     )
     say, prompt = small_wording(), blind_prompt()
-    fault = prompt.read(reply, question)
+    fault = prompt.parse_reply(reply, question)
     assert isinstance(fault, Malformed), "the answer is not an option"
     feedback = prompt.following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
     return example._replace(before=(assistant(reply), *feedback))

@@ -139,9 +139,9 @@ def _agent_words(chosen: Mapping[str, Any]) -> str:
     return f"agent {chosen['agent']}: {replies}{f', scored by {names}' if names else ''}"
 
 
-def dry_continue(output: Path, which: str, changes: Mapping[str, Any]) -> int:
+def dry_continue(output: Path, name: str, changes: Mapping[str, Any]) -> int:
     """Check that a run can be resumed and print what that would do, without writing anything or loading a model."""
-    folder = find_run(output, which)
+    folder = find_run(output, name)
     parts, questions = preview_resume(folder, changes)
     config = parts.config
     states = folder.states if folder.has_questions else []

@@ -137,6 +137,6 @@ def _as_typed(name: str, value: Any, file: str) -> str | list[str]:
     several = isinstance(OPTIONS[name].default, tuple)
     if invalid or (isinstance(value, list) and not several):
         raise UsageError(f"--config {file}: {name} must be one value, not {short_repr(value)}")
-    words = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
+    texts = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
     separator = OPTIONS[name].metadata.get("separator")
-    return words if several and separator is None else (separator or "").join(words)
+    return texts if several and separator is None else (separator or "").join(texts)

@@ -389,5 +389,5 @@ def _print_crash(
     _say("".join(traceback.format_exception(kind, error, trace)).rstrip())
 
 
-def _say(words: str) -> None:
-    click.echo(escape_unsafe(redact_keys(words)), err=True)
+def _say(text: str) -> None:
+    click.echo(escape_unsafe(redact_keys(text)), err=True)

@@ -62,7 +62,7 @@ def complete_runs(
     return [CompletionItem(incomplete, type="dir"), *map(CompletionItem, matching)]
 
 
-def to_folder(words: str, *, is_required: bool = False) -> Callable[[F], F]:
+def to_folder(help_text: str, *, is_required: bool = False) -> Callable[[F], F]:
     """Declare `--to DIR` (alias `--output`), stored as `folder`: where a command writes several files."""
     return option(
         "--to",
@@ -71,7 +71,7 @@ def to_folder(words: str, *, is_required: bool = False) -> Callable[[F], F]:
         type=NewPath(),
         metavar="DIR",
         required=is_required,
-        help=words,
+        help=help_text,
     )
 
 

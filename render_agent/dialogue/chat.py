@@ -58,9 +58,9 @@ _THINK_MARK = re.compile(
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def text(words: str) -> Piece:
+def text(content: str) -> Piece:
     """Return a text piece with special tokens escaped (see `escape_special_tokens`)."""
-    return {"type": "text", "text": escape_special_tokens(words)}
+    return {"type": "text", "text": escape_special_tokens(content)}
 
 
 def image_piece(file: str) -> Piece:
@@ -89,12 +89,12 @@ def image_files(messages: list[Message]) -> list[str]:
     return [piece["image"] for piece in pieces if piece["type"] == "image"]
 
 
-def escape_special_tokens(words: str) -> str:
+def escape_special_tokens(content: str) -> str:
     """Escape special tokens ("<|im_end|>", "<image>", "[IMG]"), so that tokenizers treat them as text.
 
     Their brackets are replaced with look-alike characters. Nothing is removed, so no new token can form.
     """
-    return replace_unencodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", words)))
+    return replace_unencodable(_BRACKETED_TOKEN.sub("‹\\1›", _SPECIAL_TOKEN.sub("‹\\1›", content)))
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:
@@ -106,13 +106,13 @@ def map_texts(change: Callable[[str], str], value: Any) -> Any:
     return [map_texts(change, item) for item in value] if isinstance(value, list) else value
 
 
-def replace_unencodable(words: str) -> str:
+def replace_unencodable(content: str) -> str:
     """Replace lone surrogates and NULs, which UTF-8 encoders or tokenizers reject."""
     try:
-        words.encode()
+        content.encode()
     except UnicodeEncodeError:
-        return _UNENCODABLE.sub("\ufffd", words)
-    return words.replace("\0", "\ufffd")
+        return _UNENCODABLE.sub("\ufffd", content)
+    return content.replace("\0", "\ufffd")
 
 
 def without_thinking(reply: str) -> str:

@@ -56,7 +56,7 @@ class Probe(Struct, frozen=True, omit_defaults=True):
     mirrored_at: Finite | None = None
 
     @property
-    def read(self) -> Belief | None:
+    def parsed_belief(self) -> Belief | None:
         """The belief; None if it could not be parsed."""
         return self.belief if isinstance(self.belief, Belief) else None
 

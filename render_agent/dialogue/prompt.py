@@ -78,7 +78,7 @@ class Prompt:
         """The tools that replies may call; None if replies are plain text."""
         return self.protocol.tools(self.form)
 
-    def read(
+    def parse_reply(
         self, reply: str, question: Question, finish_reason: FinishReason = "stop"
     ) -> Action | Malformed:
         """Parse a reply to a question; return `Malformed` if that fails."""

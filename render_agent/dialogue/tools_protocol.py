@@ -51,9 +51,10 @@ class ToolsProtocol(JsonProtocol):
             if not parameters or (name == "move" and "forward_meters" not in parameters):
                 continue
             properties = {
-                each: {**fields[each], "description": meanings[each]} for each in parameters
+                parameter: {**fields[parameter], "description": meanings[parameter]}
+                for parameter in parameters
             }
-            required_names = [each for each in parameters if each in REQUIRED]
+            required_names = [parameter for parameter in parameters if parameter in REQUIRED]
             function = {
                 "name": name,
                 "description": form.wording(f"tools.{name}"),

@@ -98,7 +98,8 @@ def difference_lines(pair: Pair) -> list[str]:
     """
     partial = [side for side, status in pair["status"].items() if status != "complete"]
     differing = [
-        f"{name}: a {ours}, b {theirs}" for name, (ours, theirs) in differences(pair).items()
+        f"{name}: a {value_a}, b {value_b}"
+        for name, (value_a, value_b) in differences(pair).items()
     ]
     common_facts = {
         name: value
@@ -117,13 +118,17 @@ def differences(pair: Pair) -> dict[str, tuple[str, str]]:
     """Return the facts and options that differ between two runs, with the values of a and b."""
     facts = pair["facts"]
     names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
-    both = {name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names}
+    values_by_name = {
+        name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names
+    }
     options = {
-        option_label(name): (option_syntax(ours), option_syntax(theirs))
-        for name, (ours, theirs) in pair["options"].items()
+        option_label(name): (option_syntax(value_a), option_syntax(value_b))
+        for name, (value_a, value_b) in pair["options"].items()
         if name not in FACT_OPTIONS
     }
-    return options | {name: values for name, values in both.items() if values[0] != values[1]}
+    return options | {
+        name: values for name, values in values_by_name.items() if values[0] != values[1]
+    }
 
 
 def by_sides(texts: Mapping[str, Sequence[str]]) -> list[str]:

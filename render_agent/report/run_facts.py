@@ -46,7 +46,7 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
     """
     adaptations: dict[str, Any] = dict(results.get("adapted", {}))
 
-    def sent(name: str, value: str) -> str:
+    def as_sent(name: str, value: str) -> str:
         change = adaptations.pop(name, None)
         if change is None:
             return value
@@ -54,8 +54,8 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
 
     temperature = f"{config.temperature:g}" if config.temperature else GREEDY
     facts = {
-        "Temperature": sent("temperature", temperature),
-        "Seed": sent("seed", str(config.seed)),
+        "Temperature": as_sent("temperature", temperature),
+        "Seed": as_sent("seed", str(config.seed)),
         "Thinking": _thinking(config),
         "New tokens": f"at most {config.max_new_tokens:,} per reply",
         "Reply protocol": config.reply_protocol,

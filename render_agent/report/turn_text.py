@@ -63,7 +63,7 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
         # If a ground-truth file has changed, the belief is shown without its score.
         with suppress(QuestionsError):
             probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
-    belief = next(turn.probe.read for turn in reversed(probed_turns) if turn.probe)
+    belief = next(turn.probe.parsed_belief for turn in reversed(probed_turns) if turn.probe)
     score_text = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:
         yield f"belief after turn {probed_turns[-1].number + 1}: unreadable"
@@ -75,12 +75,12 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
         if matching is None
         else match_results(belief, matching)
     )
-    for believed, fate, pair in believed_objects:
+    for believed, outcome, pair in believed_objects:
         x, y = believed.position
         confidence = "" if believed.sure is None else f", confidence {believed.sure:.0f} %"
         error = "" if pair is None else f", position error {pair.metres:.2f} m"
-        fate_text = f": {fate}" if fate else ""
-        yield f"  {believed.category} at ({x:.2f}, {y:.2f}){confidence}{fate_text}{error}"
+        outcome_text = f": {outcome}" if outcome else ""
+        yield f"  {believed.category} at ({x:.2f}, {y:.2f}){confidence}{outcome_text}{error}"
     for category, number in () if matching is None else matching.missing:
         yield f"  {category} {number + 1}: missing"
     for category, count in (belief.counts or {}).items():

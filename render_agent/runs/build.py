@@ -261,7 +261,7 @@ def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) ->
         maker = registry.load(kind, name) if name in registry.names(kind) else None
         if maker is None or not maker.accepts(argument if colon else None):
             makers = (registry.load(kind, part) for part in registry.names(kind))
-            forms = ", ".join(form for each in makers for form in each.forms)
+            forms = ", ".join(form for part_type in makers for form in part_type.forms)
             raise UsageError(f"--{kind} {short_repr(text)} is not valid. Use one of {forms}.")
         parts.append(maker(argument or None, **arguments))
     return tuple(parts)

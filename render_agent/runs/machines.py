@@ -11,8 +11,8 @@ MACHINE, OTHER_MACHINES = "reproducible", "other_machines"  # keys of the engine
 def add_machine(engine: Mapping[str, Any], machine: Mapping[str, Any] | None) -> dict[str, Any]:
     """Add a machine on which a run was resumed to the record of its engine, if it differs from all earlier ones."""
     others = list(engine.get(OTHER_MACHINES, []))
-    known = [recorded for recorded in (engine.get(MACHINE), *others) if recorded]
-    if machine is None or not known or any(not _differences(old, machine) for old in known):
+    earlier = [recorded for recorded in (engine.get(MACHINE), *others) if recorded]
+    if machine is None or not earlier or any(not _differences(old, machine) for old in earlier):
         return dict(engine)
     return {**engine, OTHER_MACHINES: [*others, dict(machine)]}
 

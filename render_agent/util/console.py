@@ -55,9 +55,9 @@ class TableColumn:
 
 
 class _Width(NamedTuple):
-    least: int
+    minimum: int
     """Width of the longest unbreakable part."""
-    most: int
+    maximum: int
     """Width without any wrapping."""
 
 
@@ -116,13 +116,13 @@ class PlainTable:
     def _fit(self, max_width: int) -> list[int] | None:
         """Return the widths of the columns; None if they do not fit side by side."""
         limits = [self._limits(number) for number in range(len(self.columns))]
-        widths = [limit.least for limit in limits]
+        widths = [limit.minimum for limit in limits]
         remaining = max_width - sum(widths) - GAP * (len(widths) - 1)
         if remaining < 0:
             return None
-        by_need = sorted(range(len(limits)), key=lambda n: limits[n].most - limits[n].least)
+        by_need = sorted(range(len(limits)), key=lambda n: limits[n].maximum - limits[n].minimum)
         for place, number in enumerate(by_need):
-            missing_width = limits[number].most - limits[number].least
+            missing_width = limits[number].maximum - limits[number].minimum
             share = min(missing_width, remaining // (len(by_need) - place))
             widths[number] += share
             remaining -= share

@@ -34,23 +34,23 @@ def start_child(
         arguments: Further arguments.
         stderr: As for `subprocess.Popen`.
     """
-    ours, theirs = Pipe()
-    values = ", ".join(map(repr, (theirs.fileno(), *arguments)))
+    parent_end, child_end = Pipe()
+    values = ", ".join(map(repr, (child_end.fileno(), *arguments)))
     program = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
         f"from {__name__} import die_with_parent; die_with_parent({os.getpid()})\n"
         f"from {function.__module__} import {function.__name__}; {function.__name__}({values})"
     )
-    with theirs:
+    with child_end:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # stdout is reserved for results
             stderr=stderr,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[child_end.fileno()],
             process_group=0,  # Ctrl-C goes to the parent only, which then ends this process
         )
-    return ours, process
+    return parent_end, process
 
 
 def map_in_processes(

@@ -47,11 +47,11 @@ class SiglipEncoder(Encoder):
         self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image]
     ) -> list[Floats]:
         """Return the last hidden states of the patches, computed in one batch."""
-        return list(self._model.images([load_image(g.view.file) for g in inputs]).each)
+        return list(self._model.images([load_image(g.view.file) for g in inputs]).hidden_states)
 
     def encode_question(self, question: Question) -> Floats:
         """Return the last hidden states of the question's tokens, including padding."""
-        states: Floats = self._model.texts([question.text]).each[0]
+        states: Floats = self._model.texts([question.text]).hidden_states[0]
         return states
 
 

@@ -72,7 +72,7 @@ def test_empty_sentence_removes_the_field(tmp_path):
     assert prompt.schema["properties"].keys() == reply_schema()["properties"].keys() - removed
     assert not [name for name in removed if f'"{name}"' in prompt.instructions]
     assert '"look_at": null, "answer": null, ' in prompt.instructions
-    malformed = prompt.read('{"view": "top", "forward_meters": "far"}', states.question())
+    malformed = prompt.parse_reply('{"view": "top", "forward_meters": "far"}', states.question())
     assert "requests nothing" in malformed.reason
 
 
@@ -125,9 +125,9 @@ def test_custom_reply_protocol_replaces_json():
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
     assert "JSON" not in prompt.instructions
     choice = states.question(answer_form="letter", options=("A. left", "B. right"))
-    action = prompt.read("forward_meters: 2 m\nview: top\nanswer: (B)", choice)
+    action = prompt.parse_reply("forward_meters: 2 m\nview: top\nanswer: (B)", choice)
     assert action == Action(forward=2, view="top", answer="B", answer_text="(B)")
-    malformed = prompt.read("view: kitchen", choice)
+    malformed = prompt.parse_reply("view: kitchen", choice)
     assert isinstance(malformed, Malformed)
     assert ", ".join(KINDS) in malformed.reason
 

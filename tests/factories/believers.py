@@ -210,16 +210,16 @@ def run_policy(name: str, output: Path, **options: Any) -> dict[str, Any]:
         found = diagnoses[state.id]
         branches[str(found.cause)] += 1
         if not fault.any and not (
-            found.shown and base_question_type(state.question) in SOLVED_TYPES
+            found.saw_all and base_question_type(state.question) in SOLVED_TYPES
         ):
             continue
         expected += 1
-        right += found.cause in ((branch,) if found.shown else NEVER_SEEN)
+        right += found.cause in ((branch,) if found.saw_all else NEVER_SEEN)
     last = results["beliefs"]["last"]
     seen_found = summarize_diagnoses(states, diagnoses, config.image_size)["beliefs"]["seen_found"]
     return {
         "branches": dict(branches),
-        "seen": sum(bool(d.shown) for d in diagnoses.values()),
+        "seen": sum(bool(d.saw_all) for d in diagnoses.values()),
         "questions": len(states),
         "expected": expected,
         "right": right,

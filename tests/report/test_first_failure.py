@@ -69,13 +69,13 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     assert len(said) == len(last.believed) > 3
     assert svgs[-1].count("<text") == len(said)
     shown = np.array([plan.pixel((*thing["position"], 0.0)) for thing in said])
-    assert {mark.fate for mark in last.believed} <= {"found", "doubled", "invented"}
+    assert {mark.outcome for mark in last.believed} <= {"found", "doubled", "invented"}
     inside = {(mark.name, mark.position): mark.pixel for mark in last.believed if not mark.outside}
     for thing, pixel in zip(said, shown, strict=True):
         if (key := (thing["category"], tuple(thing["position"]))) in inside:
             assert inside[key] == pytest.approx(pixel)
-    assert sum(box.found for box in last.true) == sum(
-        mark.fate == "found" for mark in last.believed
+    assert sum(box.is_on_map for box in last.true) == sum(
+        mark.outcome == "found" for mark in last.believed
     )
 
 

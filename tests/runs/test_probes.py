@@ -117,7 +117,7 @@ def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
     assert results["counts"]["failed"] == 0
     result = [line.probe for line in RunData(path).turns]
     assert {probe.error for probe in result} == {None, "too long"}
-    assert all(probe.read is None for probe in result)
+    assert all(probe.parsed_belief is None for probe in result)
     assert any(isinstance(probe.belief, Malformed) for probe in result)
     totals = results["totals"]["probes"]
     assert totals["failed"] == sum(probe.error is not None for probe in result) > 0

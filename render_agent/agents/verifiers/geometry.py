@@ -59,18 +59,18 @@ class Coverage:
 
     Attributes:
         covered: (points,) mask of the room's surface samples that were visible.
-        wanted: Box number -> category of the named objects that were not clearly visible yet.
-        every: True for counting questions, in which every object counts; otherwise one object per category suffices.
+        missing: Box number -> category of the named objects that were not clearly visible yet.
+        counts_all: True for counting questions, in which every object counts; otherwise one per category suffices.
     """
 
     covered: NDArray[np.bool_]
-    wanted: Mapping[int, str]
-    every: bool
+    missing: Mapping[int, str]
+    counts_all: bool
 
     @property
     def total(self) -> int:
         """Number of missing objects: all boxes if every one counts, otherwise one per category."""
-        return len(self.wanted if self.every else set(self.wanted.values()))
+        return len(self.missing if self.counts_all else set(self.missing.values()))
 
 
 @dataclass(frozen=True)
@@ -167,14 +167,14 @@ class GeometryVerifier(Verifier):
         self, room: RoomVisibility, question: Question, views: Sequence[View]
     ) -> Coverage:
         seen_boxes = clearly_visible_boxes(question, room, views, self.renderer)
-        every = base_question_type(question) == COUNTING_TYPE
-        seen_labels = set() if every else {room.labels[number] for number in seen_boxes}
-        wanted = {
+        counts_all = base_question_type(question) == COUNTING_TYPE
+        seen_labels = set() if counts_all else {room.labels[number] for number in seen_boxes}
+        missing = {
             number: room.labels[number]
             for number in named_boxes(question, room)
             if number not in seen_boxes and room.labels[number] not in seen_labels
         }
-        return Coverage(room.covered(views, self.renderer), wanted, every)
+        return Coverage(room.covered(views, self.renderer), missing, counts_all)
 
     def _gain(
         self, room: RoomVisibility, coverage: Coverage, view: View, earlier: Sequence[View]
@@ -192,7 +192,7 @@ class GeometryVerifier(Verifier):
         reasons = [f"new surface {new_surface:.0%}"]
         value = SURFACE_WEIGHT * new_surface
         if coverage.total:
-            sightings = room.sightings(view, list(coverage.wanted), self.renderer)
+            sightings = room.sightings(view, list(coverage.missing), self.renderer)
             visibility = self._visibility(coverage, sightings)
             value += NAMED_WEIGHT * sum(visibility.values()) / coverage.total
             reasons += _describe_sightings(coverage, sightings)
@@ -209,8 +209,8 @@ class GeometryVerifier(Verifier):
     ) -> dict[object, float]:
         """Return the visibility, 0 to 1, of each box if every object counts, otherwise of each category."""
         visibility: dict[object, float] = {}
-        for (number, label), sighting in zip(coverage.wanted.items(), sightings, strict=True):
-            key = number if coverage.every else label
+        for (number, label), sighting in zip(coverage.missing.items(), sightings, strict=True):
+            key = number if coverage.counts_all else label
             visibility[key] = max(visibility.get(key, 0.0), self._sighting_value(sighting))
         return visibility
 
@@ -234,7 +234,7 @@ def _is_same_view(view: View, reference: View) -> bool:
 def _describe_sightings(coverage: Coverage, sightings: Sequence[ObjectSighting]) -> list[str]:
     """Return the visibility of the most visible object of each category, in words."""
     best_by_category: dict[str, float] = {}
-    for label, sighting in zip(coverage.wanted.values(), sightings, strict=True):
+    for label, sighting in zip(coverage.missing.values(), sightings, strict=True):
         best_by_category[label] = max(best_by_category.get(label, 0.0), sighting.share)
     return [
         f"sees {label} {share:.0%}" for label, share in best_by_category.items() if share >= 0.01

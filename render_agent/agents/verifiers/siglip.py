@@ -33,11 +33,11 @@ class Encoded:
 
     Attributes:
         pooled: (B, W) unit vectors, comparable between images and texts.
-        each: (B, patches or tokens, D) last hidden states.
+        hidden_states: (B, patches or tokens, D) last hidden states.
     """
 
     pooled: Floats
-    each: Floats
+    hidden_states: Floats
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ class Siglip:
             pending[:0] = [batch[:middle], batch[middle:]]
         return Encoded(
             np.concatenate([part.pooled for part in parts]),
-            np.concatenate([part.each for part in parts]),
+            np.concatenate([part.hidden_states for part in parts]),
         )
 
     def texts(self, texts: Sequence[str]) -> Encoded:
@@ -124,8 +124,8 @@ class Siglip:
         with torch.inference_mode():
             output = model(**on_device)
             pooled_vectors = torch.nn.functional.normalize(output.pooler_output.float(), dim=-1)
-            each = output.last_hidden_state.float()
-        return Encoded(pooled_vectors.cpu().numpy(), each.cpu().numpy())
+            hidden_states = output.last_hidden_state.float()
+        return Encoded(pooled_vectors.cpu().numpy(), hidden_states.cpu().numpy())
 
 
 def find_siglip(model: str) -> LocatedModel:

@@ -69,11 +69,11 @@ def mcp_command(
     from render_agent.mcp_server.server import make_server
     from render_agent.mcp_server.transports import serve_http, serve_stdio, take_streams
 
-    given = {**given_options(context.parent), **given_options(context)}
-    chosen = {name: value for name, value in given.items() if name in SERVED}
+    typed_options = {**given_options(context.parent), **given_options(context)}
+    options_of_run = {name: value for name, value in typed_options.items() if name in SERVED}
     config = RunConfig(
-        **chosen,
-        batch=chosen.get("ply") is None,
+        **options_of_run,
+        batch=options_of_run.get("ply") is None,
         engine="mcp",
         model=model,
         reply_protocol="tools",

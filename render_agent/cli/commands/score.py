@@ -126,9 +126,9 @@ def _describe_judgement(match: dict[str, Any]) -> str:
     """Describe the mean score of a judge, and the number of answers without a score."""
     from render_agent.score.tables import figure, interval
 
-    words = f"LLM-Match by {match['judge']['model']}: {figure(match['score'])}"
+    text = f"LLM-Match by {match['judge']['model']}: {figure(match['score'])}"
     if bounds := interval(match["interval"]):
-        words += f" ({bounds})"
-    words += f", {match['n']} answers"
+        text += f" ({bounds})"
+    text += f", {match['n']} answers"
     num_missing = len(match["faults"])
-    return f"{words}, {num_missing} could not be scored" if num_missing else words
+    return f"{text}, {num_missing} could not be scored" if num_missing else text

@@ -81,7 +81,7 @@ def _cause_from_beliefs(
     """
     groups = _groups(diagnosis)
     is_solvable = base_question_type(state.question) in SOLVED_TYPES
-    has_boxes = diagnosis.shown is not None
+    has_boxes = diagnosis.saw_all is not None
 
     def is_right(probe: ScoredProbe) -> bool:
         """Return True if the map has all required objects and, if solvable, implies the right answer."""
@@ -93,7 +93,7 @@ def _cause_from_beliefs(
         reason = f"its map implies {last_probe.answer}" if is_solvable else "its map is correct"
         return Cause.REASONING, f"{reason}, but it answered {state.answer}"
     no_map = not any(probe.score and probe.score.matching for probe in probes)
-    if not diagnosis.shown or (no_map and last_probe.answer is None):
+    if not diagnosis.saw_all or (no_map and last_probe.answer is None):
         return None
     for group in groups:
         if not any(_holds(probe, group) for probe in probes):

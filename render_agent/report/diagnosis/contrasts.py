@@ -46,13 +46,13 @@ TRAITS = (
     Trait(
         "stopped_early",
         "came with turns left and before every named object was clearly visible",
-        lambda d: None if d.shown is None else d.premature,
+        lambda d: None if d.saw_all is None else d.premature,
         Cause.STOPPED_EARLY,
     ),
     Trait(
         "never_looked",
         "used all turns without a clear view of every named object",
-        lambda d: None if d.shown is None else not d.shown and not d.premature,
+        lambda d: None if d.saw_all is None else not d.saw_all and not d.premature,
         Cause.NEVER_LOOKED,
     ),
     Trait("wrong_map", "had a last map that implies a wrong answer", lambda d: _has_wrong_map(d.belief)),
@@ -62,7 +62,7 @@ TRAITS = (
     Trait(
         "no_clear_view",
         "came without a clear view of every named object",
-        lambda d: None if d.shown is None else not d.shown,
+        lambda d: None if d.saw_all is None else not d.saw_all,
     ),
 )  # fmt: skip
 

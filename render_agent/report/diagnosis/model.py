@@ -127,7 +127,7 @@ class Diagnosis:
     first_seen: dict[str, int | None]
     """Turn in which each category with boxes was first seen clearly (for counting questions, all its boxes), or None.
     """
-    shown: bool | None = None
+    saw_all: bool | None = None
     """True if everything relevant was seen clearly; None if unknown. See `saw_all_objects`."""
     premature: bool = False
     """True if the model finished with turns left before everything relevant was seen clearly."""

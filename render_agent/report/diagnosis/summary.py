@@ -75,11 +75,11 @@ def own_diagnoses(
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses)
-    judged_diagnoses = [d for d in diagnoses if d.shown is not None and d.cause in JUDGED]
+    judged_diagnoses = [d for d in diagnoses if d.saw_all is not None and d.cause in JUDGED]
     turns_to_see = [
         1 + max(turn for turn in d.first_seen.values() if turn is not None)
         for d in judged_diagnoses
-        if d.shown and d.first_seen
+        if d.saw_all and d.first_seen
     ]
     with_turns = [d for d in diagnoses if d.turns]
     degrees = [sum(turn.turned for turn in d.turns) for d in with_turns]
@@ -87,8 +87,8 @@ def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
         "questions": len(diagnoses),
         "causes": {str(cause): causes[str(cause)] for cause in Cause},
         "seen": {
-            "well": _right([d for d in judged_diagnoses if d.shown]),
-            "not_well": _right([d for d in judged_diagnoses if not d.shown]),
+            "well": _right([d for d in judged_diagnoses if d.saw_all]),
+            "not_well": _right([d for d in judged_diagnoses if not d.saw_all]),
         },
         "coverage": _coverage(with_turns),
         "turns_to_see": _mean(turns_to_see, 2),

@@ -245,8 +245,8 @@ def _by_model(run: RunData, usage: Any) -> dict[str, Any]:
 
 def _split_thinking(reply: str) -> tuple[str, str]:
     """Return the reasoning and the remaining text of a reply."""
-    blocks, rest = split_thinking(reply)
-    return "\n".join(filter(None, map(str.strip, blocks))), rest.strip()
+    blocks, text = split_thinking(reply)
+    return "\n".join(filter(None, map(str.strip, blocks))), text.strip()
 
 
 def _id(*parts: str) -> str:

@@ -73,7 +73,7 @@ def find_curves(sweep: Sweep, rows: Sequence[Row]) -> Curves | None:
         for cell in sweep.cells
     }
     varying = [name for name in names if len({row[name] for row in options.values()}) > 1]
-    found = []
+    candidates = []
     for option in varying:
         curves: dict[str, dict[str, Row]] = {}
         for row in rows:
@@ -84,8 +84,8 @@ def find_curves(sweep: Sweep, rows: Sequence[Row]) -> Curves | None:
         is_numeric = option != "seed" and all(n == ALL or is_number(n) for n in numbers)
         if is_numeric and max(map(len, curves.values())) >= MIN_POINTS:
             ordered = sorted(numbers, key=lambda n: float("inf" if n == ALL else n))
-            found.append(Curves(option, ordered, curves))
-    return max(found, key=lambda curves: len(curves.values), default=None)
+            candidates.append(Curves(option, ordered, curves))
+    return max(candidates, key=lambda curves: len(curves.values), default=None)
 
 
 def draw_curves(curves: Curves, title: str) -> str:

@@ -32,23 +32,23 @@ class TurnCost:
         """Tokens of all parts."""
         return Tokens.total(part.tokens for part in self.parts)
 
-    def seconds(self, rendering: float, elapsed: float, own: Reply) -> Seconds:
+    def seconds(self, rendering: float, elapsed: float, first_reply: Reply) -> Seconds:
         """Return the time of a turn by activity, rounded so that a run read from disk has the same totals.
 
         Args:
             rendering: Seconds spent rendering its views.
             elapsed: Seconds since rendering ended.
-            own: Reply to the turn's first request. Generation time is the turn's share of all batches, scaled to the
-                batch size of this reply.
+            first_reply: Reply to the turn's first request. Generation time is the turn's share of all batches, scaled
+                to the batch size of this reply.
         """
         share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
-        times = (rendering, max(0.0, elapsed - own.seconds), share * own.batch_size)
+        times = (rendering, max(0.0, elapsed - first_reply.seconds), share * first_reply.batch_size)
         return Seconds(*(round(part, 4) for part in times))
 
-    def added_to(self, evidence: Evidence, own: Reply) -> Evidence:
-        """Return evidence with the tokens of the verifiers, and the model calls in addition to that of `own`."""
+    def added_to(self, evidence: Evidence, first_reply: Reply) -> Evidence:
+        """Return evidence with the tokens of the verifiers, and the model calls in addition to that of `first_reply`."""
         verdicts = [part for part in self.parts if isinstance(part, Verdict)]
         calls = sum(1 / part.batch_size for part in self.parts if isinstance(part, Reply))
-        calls += sum(verdict.calls for verdict in verdicts) - 1 / own.batch_size
+        calls += sum(verdict.calls for verdict in verdicts) - 1 / first_reply.batch_size
         tokens = Tokens.total(verdict.tokens for verdict in verdicts)
         return replace(evidence, tokens=tokens, calls=calls)

@@ -123,12 +123,12 @@ def unreadable_caveat(turns: Sequence[Turn]) -> str | None:
 
 def unreadable_probes(probes: Sequence[Probe]) -> str | None:
     """Return the number of unreadable belief probes and the main cause; None unless most probes are unreadable."""
-    unreadable = [probe for probe in probes if probe.read is None]
+    unreadable = [probe for probe in probes if probe.parsed_belief is None]
     if 2 * len(unreadable) <= len(probes):
         return None
     cause, _ = Counter(map(_cause_of_probe, unreadable)).most_common(1)[0]
-    words = "belief probes are unreadable"
-    return f"{len(unreadable)} of {len(probes)} {words}: {CAUSES.get(cause, cause)}"
+    number = f"{len(unreadable)} of {len(probes)}"
+    return f"{number} belief probes are unreadable: {CAUSES.get(cause, cause)}"
 
 
 def _cause_of_turn(turn: Turn) -> str:

@@ -186,7 +186,9 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         (status[Status.FAILED], "failed and are not scored"),
         (status[Status.MISSING], "are not scored: their scans are missing"),
     )
-    notes = [f"{number} of {len(states)} questions {words}" for number, words in reasons if number]
+    notes = [
+        f"{number} of {len(states)} questions {clause}" for number, clause in reasons if number
+    ]
     if num_judged := sum(metric_of(state.question).needs_judge for state in states):
         notes.append(
             f"{num_judged} of {len(states)} questions need a judge: render-agent score RUN --judge"

@@ -211,11 +211,11 @@ class Driver:
             for message in messages:
                 self._handle(slot, message)
             self.log.sync()
-            error = next((sent for sent in messages if isinstance(sent, RenderAgentError)), None)
-            if isinstance(error, EngineError):
-                self._close(slot, error)
-            elif error is not None:  # would stop every worker
-                raise error
+            failure = next((sent for sent in messages if isinstance(sent, RenderAgentError)), None)
+            if isinstance(failure, EngineError):
+                self._close(slot, failure)
+            elif failure is not None:  # would stop every worker
+                raise failure
 
     def _handle(self, slot: WorkerSlot, message: Message) -> None:
         match message:

@@ -68,7 +68,7 @@ def score_probe(
     truth: str | None,
 ) -> ScoredProbe:
     """Score the probe after a turn; `truth` is the correct answer for the room as shown to the model."""
-    belief = probe.read
+    belief = probe.parsed_belief
     if belief is None:
         return ScoredProbe(turn.number, probe, None)
     answer = own_answer(question, belief, boxes)
@@ -106,7 +106,7 @@ def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
     probes = [turn.probe for state in states for turn in state.turns if turn.probe]
     return {
         "asked": len(probes),
-        "unreadable": sum(probe.read is None and probe.error is None for probe in probes),
+        "unreadable": sum(probe.parsed_belief is None and probe.error is None for probe in probes),
         "failed": sum(probe.error is not None for probe in probes),
         "calls": round(sum(1 / probe.batch_size for probe in probes)),
         "tokens": reported_total(probe.tokens for probe in probes),

@@ -78,7 +78,9 @@ def test_batch_equals_single_images(model):
     batch = model.images(IMAGES)
     single = [model.images([image]) for image in IMAGES]
     np.testing.assert_allclose(batch.pooled, np.concatenate([s.pooled for s in single]), atol=1e-6)
-    np.testing.assert_allclose(batch.each, np.concatenate([s.each for s in single]), atol=1e-5)
+    np.testing.assert_allclose(
+        batch.hidden_states, np.concatenate([s.hidden_states for s in single]), atol=1e-5
+    )
     np.testing.assert_allclose(np.linalg.norm(batch.pooled, axis=1), 1, atol=1e-6)
     assert np.ptp(batch.pooled, axis=0).max() > 0.05, "images must have distinct embeddings"
 
@@ -190,11 +192,11 @@ def test_features_are_cached_last_hidden_states(folder, monkeypatch):
         first is second for first, second in zip(all_features, cache.features(pairs), strict=True)
     )
     assert (images, texts) == ([3], [1, 1])
-    expected = model.images(IMAGES[:3]).each
+    expected = model.images(IMAGES[:3]).hidden_states
     for index, features in enumerate(all_features):
         np.testing.assert_allclose(features.patches, expected[index % 3], atol=1e-6)
         np.testing.assert_allclose(
-            features.text, model.texts([questions[index // 3].text]).each[0], atol=1e-6
+            features.text, model.texts([questions[index // 3].text]).hidden_states[0], atol=1e-6
         )
     assert all_features[0].patches is all_features[3].patches
 

@@ -26,7 +26,7 @@ def planted(wrong, right, number=20, scenes=SCENES):
                 early = n < round(share * number + (0.6 if scene % 2 else -0.6))
                 kind = Cause.MISJUDGED if cause in WRONGS and not early else cause
                 diagnoses[name] = Diagnosis(
-                    name, kind, (), (), (), {}, shown=not early, premature=early
+                    name, kind, (), (), (), {}, saw_all=not early, premature=early
                 )
                 places[name] = scene
     return diagnoses, places
@@ -122,7 +122,7 @@ def test_rate_of_false_positives(scenes):
                     Diagnosis(
                         name,
                         cause if is_wrong else Cause.RIGHT,
-                        (), (), (), {}, shown=not early, premature=early,
+                        (), (), (), {}, saw_all=not early, premature=early,
                     )
                 )  # fmt: skip
         rows = contrasts(diagnoses, places)

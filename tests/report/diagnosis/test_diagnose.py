@@ -344,11 +344,11 @@ def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
     for state in states:
         one = diagnoses[state.id]
         said = json.loads(state.turns[-1].reply)["reasoning"]
-        assert said in expected_reasons[one.shown], state.id
+        assert said in expected_reasons[one.saw_all], state.id
         if said == REASONS[True] and one.first_seen:  # it answers as soon as it has seen
             assert max(one.first_seen.values()) == len(state.turns) - 1
             assert one.cause is Cause.RIGHT
-    assert {one.shown for one in diagnoses.values()} >= (
+    assert {one.saw_all for one in diagnoses.values()} >= (
         {True} if "views" in options else {True, False}
     )
     figures = summarize_diagnoses(states, diagnoses, (640, 480))
@@ -383,7 +383,7 @@ def test_right_answers_without_boxes_are_not_counted_as_seen(tmp_path):
     found = diagnose_run(folder)
     causes = [found[str(n)].cause for n in range(4)]
     assert causes == [Cause.RIGHT, Cause.UNKNOWN] * 2
-    assert {one.shown for one in found.values()} == {None}
+    assert {one.saw_all for one in found.values()} == {None}
     assert {turn is None for turn in found["0"].first_seen.values()} == {False}
     empty = {"right": 0, "wrong": 0, "percent": None}
     assert summarize_diagnoses(folder.states, found, (640, 480))["all"]["seen"] == {

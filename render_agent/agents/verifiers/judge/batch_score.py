@@ -264,10 +264,10 @@ def _requests(
 
 
 def _score_by_yes(engine: Scorer, batches: Iterator[list[Request]]) -> list[Score]:
-    words = (*YES_WORDS, *NO_WORDS)
+    choices = (*YES_WORDS, *NO_WORDS)
     scores = []
     for requests in batches:
-        answers = engine.score(requests, [words] * len(requests))
+        answers = engine.score(requests, [choices] * len(requests))
         _retire(engine, requests)
         for answer in answers:
             score = None if answer.error is not None else yes_score(answer.log_probabilities)

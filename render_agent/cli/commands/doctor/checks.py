@@ -43,7 +43,7 @@ class Check:
 class ProbeResult:
     """The return value of a probe, or the reason for its absence."""
 
-    found: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
     explained: bool = False
     """True if `error` is one of our own messages, which suggest a remedy."""

@@ -27,7 +27,7 @@ def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
     """
     yield Check(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
     libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
-    detail = libraries.error or libraries.found["detail"]
+    detail = libraries.error or libraries.result["detail"]
     yield Check(PART, "transformers", libraries.error is None, detail, NO_MODEL)
     is_scripted = options.get("engine") == "scripted"
     name = (None if is_scripted else options.get("model")) or DEFAULT_MODEL
@@ -52,7 +52,7 @@ def _probe(model: str, device: str, dtype: str) -> Check:
     """Test a model in a subprocess."""
     module = "render_agent.cli.commands.doctor.model_probe"
     answer = run_probe(module, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
-    return probe_check(model, answer.found, answer.error)
+    return probe_check(model, answer.result, answer.error)
 
 
 def probe_check(model: str, result: Mapping[str, Any], error: str | None = None) -> Check:

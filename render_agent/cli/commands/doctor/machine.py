@@ -102,7 +102,7 @@ def package_checks() -> Iterator[Check]:
         for name in registry.package_names(kind):
             answer = run_probe(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
             remedy = "" if answer.explained else "fix or uninstall the package that provides it"
-            if (detail := answer.error or answer.found["package"]) is None:  # render_agent_lab's
+            if (detail := answer.error or answer.result["package"]) is None:  # render_agent_lab's
                 continue
             yield Check("packages", f"{kind} {name}", answer.error is None, detail, remedy)
 

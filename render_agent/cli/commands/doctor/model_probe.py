@@ -86,7 +86,7 @@ def _why_batch_differs(model: Any) -> str | None:
                 return "a reply changes if it is generated in a batch"
         return None
     # Rounding alone can change a greedy choice, so scores are compared too.
-    prompts = [model.inputs.prepare(each) for each in requests]
+    prompts = [model.inputs.prepare(request) for request in requests]
     apiece = torch.cat([uncached_scores(model, [prompt]) for prompt in prompts])
     difference = float(row_differences(uncached_scores(model, prompts), apiece, exact=False).max())
     if difference <= MAX_RELATIVE_ERROR:

@@ -32,7 +32,7 @@ def _renderer_check(name: str) -> Check:
 
 
 def _detail(answer: ProbeResult, default: bool) -> str:
-    figures = answer.found
+    figures = answer.result
     detail = f"rendered a triangle in {1000 * figures['seconds']:.1f} ms on {figures['device']}"
     if not default:
         return detail

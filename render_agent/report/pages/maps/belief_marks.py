@@ -32,9 +32,9 @@ class TrueMark(NamedTuple):
     """Index of its category among the named ones."""
     points: str
     """Outline in SVG syntax."""
-    found: bool
+    is_on_map: bool
     """True if the object is on the map."""
-    seen: bool
+    is_seen: bool
     """True if the object has been clearly visible up to this turn."""
 
 
@@ -45,7 +45,7 @@ class BelievedMark(NamedTuple):
     category: int
     """Index of its category among the named ones."""
     pixel: Pixel
-    fate: str
+    outcome: str
     """`found`, `doubled` or `invented`."""
     position: tuple[float, float]
     """Metres."""
@@ -73,7 +73,7 @@ class BeliefMap:
 
     turn: int
     """From 1."""
-    words: str
+    summary: str
     """Summary of the score."""
     fault: str | None
     """Reason why the belief could not be read; None if it was read."""
@@ -111,7 +111,7 @@ def _belief_map(
     size: tuple[int, int],
 ) -> BeliefMap:
     turn = state.turns[probe.turn]
-    belief = probe.probe.read
+    belief = probe.probe.parsed_belief
     seen_boxes = seen_by(diagnosis, size, probe.turn)
     matching = None if probe.score is None else probe.score.matching
     on_map = frozenset() if matching is None else matching.found
@@ -157,7 +157,7 @@ def _believed_marks(
     if matching is None:
         return
     boxes = {(box.category, box.number): box for box in diagnosis.boxes}
-    for believed, fate, pair in match_results(belief, matching):
+    for believed, outcome, pair in match_results(belief, matching):
         name = next((c for c in categories if believed in belief.of(c)), believed.category)
         to = metres = None
         if pair is not None:
@@ -165,7 +165,7 @@ def _believed_marks(
         pixel = plan.pixel((*believed.position, 0.0))
         inside = _inside(plan, pixel)
         yield BelievedMark(
-            name, categories.get(name, 0), inside, fate, believed.position, inside != pixel,
+            name, categories.get(name, 0), inside, outcome, believed.position, inside != pixel,
             believed.sure, believed.length, to, metres,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ class PlanPose(NamedTuple):
     """Field of view as an SVG path."""
     map_only: bool
     """True if only a map was shown."""
-    words: str
+    label: str
 
 
 class Block(NamedTuple):
@@ -50,7 +50,7 @@ class Block(NamedTuple):
 
     number: int
     bar: tuple[Pixel, Pixel]
-    words: str
+    label: str
 
 
 class BoxMark(NamedTuple):

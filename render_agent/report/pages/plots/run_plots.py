@@ -300,11 +300,11 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         lambda: {True: [], False: []}
     )
     for question_id, diagnosis in diagnoses.items():
-        if diagnosis.shown is not None and diagnosis.cause in JUDGED:
+        if diagnosis.saw_all is not None and diagnosis.cause in JUDGED:
             row = run.rows[question_id]
             value = scene_of(row), float(diagnosis.cause is Cause.RIGHT)
             for kind in (ALL_TYPES, row.type):
-                rights[kind][diagnosis.shown].append(value)
+                rights[kind][diagnosis.saw_all].append(value)
     if not rights:
         return None
     shares = {
