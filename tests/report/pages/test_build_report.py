@@ -142,9 +142,13 @@ def test_run_in_progress(tmp_path):
 def test_run_without_turns(tmp_path):
     questions = make_questions(tmp_path, 2)
     path, _ = play(tmp_path, questions, walking_engine(2))
+    unit = '<span class="unit">%'
+    assert unit in build_index(RunData(path), diagnose=False).read_text("utf-8")
     for name in ("results.json", "turns.jsonl"):
         (path / name).unlink()
-    assert "IN PROGRESS: 0 of 2" in build_index(RunData(path)).read_text("utf-8")
+    page = build_index(RunData(path)).read_text("utf-8")
+    assert "IN PROGRESS: 0 of 2" in page
+    assert unit not in page
 
 
 def test_command_prints_the_path_of_the_report(run, capfd):
