@@ -7,9 +7,9 @@ Start with `engine.py`, the base class, then `scripted/`, the simplest engine.
 ENGINES = {
     "transformers": "render_agent.engines.make_engine:TRANSFORMERS",
     "vllm": "render_agent.engines.make_engine:VLLM",
-    "openai": "render_agent.engines.make_engine:OPENAI",
-    "anthropic": "render_agent.engines.make_engine:ANTHROPIC",
-    "gemini": "render_agent.engines.make_engine:GEMINI",
+    "openai": "render_agent.engines.openai.openai_engine:OPENAI",
+    "anthropic": "render_agent.engines.anthropic.messages_api:ANTHROPIC",
+    "gemini": "render_agent.engines.gemini.generate_content:GEMINI",
     "scripted": "render_agent.engines.make_engine:SCRIPTED",
     "human": "render_agent.engines.make_engine:HUMAN",
     "mcp": "render_agent.engines.make_engine:MCP",

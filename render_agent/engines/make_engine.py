@@ -1,4 +1,4 @@
-"""The built-in values of `--engine`: how each is checked, described in the run's metadata, and built.
+"""The values of `--engine`: how each is checked, described in the run's metadata, and built.
 
 Packages add engines through an entry point: a callable that takes the run options and the questions. It may have a
 `describe(config)` method. No engine imports its library before it is built or described.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
@@ -23,9 +23,6 @@ from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import Digests, InputFile
 from render_agent.util.processes import count_cores
-
-if TYPE_CHECKING:
-    from render_agent.engines.remote.chat_api import ChatApi
 
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
 FINGERPRINTS = ("weights", "processor", "source")
@@ -228,88 +225,6 @@ class Vllm(EngineMaker):
         }
 
 
-class Remote(EngineMaker):
-    """An API over HTTP; subclasses open it."""
-
-    has_batch_jobs = True
-    loads_weights = False
-    supports_scoring = False
-
-    def open_api(self, config: RunConfig) -> ChatApi:
-        """Return the API with its options. Raises UsageError if one is invalid, SetupError if the SDK is missing."""
-        raise NotImplementedError
-
-    def __call__(
-        self, config: RunConfig, questions: Sequence[Question], workload: Workload
-    ) -> Engine:
-        """Return the engine. Raises SetupError if a server is unreachable or does not serve the model."""
-        from render_agent.engines.remote.make_remote import make_remote_engine
-
-        return make_remote_engine(config, self.open_api(config))
-
-    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return the metadata of the servers and their models. Raises SetupError if one is unreachable."""
-        from render_agent.engines.remote.make_remote import describe_remote
-
-        return describe_remote(config, self.open_api(config))
-
-    def servers(self, config: RunConfig) -> Sequence[tuple[str, Callable[[], Engine]]]:
-        """Return the URL of each server, and what creates an engine for it alone."""
-        from render_agent.engines.remote.make_remote import engine_per_server
-
-        return engine_per_server(config, self.open_api(config))
-
-
-class OpenAI(Remote):
-    """An OpenAI-compatible server, or OpenAI's own API."""
-
-    def open_api(self, config: RunConfig) -> ChatApi:
-        """Return chat completions or Responses."""
-        from render_agent.engines.openai.openai_engine import open_openai
-
-        return open_openai(config, self.model_name(config))
-
-
-class Anthropic(Remote):
-    """Anthropic's Messages API."""
-
-    default_model = ""
-
-    def open_api(self, config: RunConfig) -> ChatApi:
-        """Return the Messages API."""
-        from render_agent.engines.anthropic.messages_api import (
-            AnthropicOptions,
-            MessagesApi,
-            check_budget,
-        )
-        from render_agent.engines.remote.make_remote import read_remote_options
-
-        options = read_remote_options(config, "anthropic", AnthropicOptions)
-        check_budget(config.thinking_budget)
-        return MessagesApi(required_model(config), options, config.thinking)
-
-
-class Gemini(Remote):
-    """Google's Gemini API."""
-
-    default_model = ""
-
-    def open_api(self, config: RunConfig) -> ChatApi:
-        """Return the `generateContent` method."""
-        from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
-        from render_agent.engines.remote.make_remote import read_remote_options
-
-        options = read_remote_options(config, "google.genai", GeminiOptions)
-        return GenerateContent(required_model(config), options, config.thinking)
-
-
-def required_model(config: RunConfig) -> str:
-    """Return the value of `--model`. Raises UsageError if it is missing: hosted models have no default."""
-    if not config.model:
-        raise UsageError(f"--engine {config.engine} needs --model NAME")
-    return config.model
-
-
 class Scripted(EngineMaker):
     """A rule-based policy instead of a model."""
 
@@ -408,7 +323,6 @@ class Mcp(EngineMaker):
 
 
 TRANSFORMERS, VLLM, SCRIPTED, HUMAN, MCP = Transformers(), Vllm(), Scripted(), Human(), Mcp()
-OPENAI, ANTHROPIC, GEMINI = OpenAI(), Anthropic(), Gemini()
 
 
 def engine_maker(name: str) -> Any:

@@ -29,18 +29,16 @@ from render_agent.engines.remote.chat_api import (
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
 from render_agent.engines.remote.http_client import sdk_client
+from render_agent.engines.remote.make_remote import (
+    RemoteMaker,
+    read_remote_options,
+    required_model,
+)
 from render_agent.engines.remote.remote_options import Omittable, RemoteOptions
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.util.safe_parse import parse_json
 
-ANTHROPIC = Service(
-    "anthropic",
-    "https://api.anthropic.com",
-    ("ANTHROPIC_API_KEY",),
-    "ANTHROPIC_BASE_URL",
-    key_header="x-api-key",
-    key_format="{}",
-)
 MIN_THINKING_TOKENS = 1024  # smallest budget that the API accepts
 MAX_PAUSES = 4  # continuations of a paused reply
 CACHE = {"cache_control": {"type": "ephemeral"}}
@@ -56,9 +54,13 @@ class AnthropicOptions(RemoteOptions):
 class MessagesApi(ChatApi):
     """The Messages API."""
 
-    engine = "anthropic"
-    service = ANTHROPIC
-    response_name = "message"
+    service = Service(
+        "anthropic",
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY",),
+        "ANTHROPIC_BASE_URL",
+        key_header="x-api-key",
+    )
     unsupported = ("seed",)
     optional_fields: ClassVar[Mapping[str, str]] = {
         "temperature": r"\btemperature\b",
@@ -69,7 +71,7 @@ class MessagesApi(ChatApi):
         """Return a client for a server."""
         import anthropic
 
-        key = endpoint.headers.get(ANTHROPIC.key_header, "EMPTY")
+        key = endpoint.headers.get(self.service.key_header, "EMPTY")
 
         def make(**arguments: Any) -> Any:
             return anthropic.AsyncAnthropic(api_key=key, **arguments)
@@ -241,9 +243,18 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     return Tokens(sum(prompt), output_tokens, prompt[2], token_count(thinking_tokens), prompt[1])
 
 
-def check_budget(budget: int | None) -> None:
-    """Raise UsageError if the API does not accept the thinking budget."""
-    if budget and budget < MIN_THINKING_TOKENS:
-        raise UsageError(
-            f"--thinking-budget {budget} is too small for --engine anthropic. Pass at least {MIN_THINKING_TOKENS}."
-        )
+class Anthropic(RemoteMaker):
+    """Anthropic's Messages API."""
+
+    def open_api(self, config: RunConfig) -> MessagesApi:
+        """Return the Messages API. Raises UsageError also for a thinking budget that it does not accept."""
+        options = read_remote_options(config, "anthropic", AnthropicOptions)
+        budget = config.thinking_budget
+        if budget and budget < MIN_THINKING_TOKENS:
+            raise UsageError(
+                f"--thinking-budget {budget} is too small for --engine anthropic. Pass at least {MIN_THINKING_TOKENS}."
+            )
+        return MessagesApi(required_model(config), options, config.thinking)
+
+
+ANTHROPIC = Anthropic()

@@ -30,16 +30,13 @@ from render_agent.engines.remote.chat_api import (
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
 from render_agent.engines.remote.http_client import http_arguments
-from render_agent.engines.remote.remote_options import RemoteOptions
-
-GEMINI = Service(
-    "gemini",
-    "https://generativelanguage.googleapis.com",
-    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "GOOGLE_GEMINI_BASE_URL",
-    key_header="x-goog-api-key",
-    key_format="{}",
+from render_agent.engines.remote.make_remote import (
+    RemoteMaker,
+    read_remote_options,
+    required_model,
 )
+from render_agent.engines.remote.remote_options import RemoteOptions
+from render_agent.options import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +53,13 @@ class GeminiOptions(RemoteOptions):
 class GenerateContent(ChatApi):
     """The `generateContent` method."""
 
-    engine = "gemini"
-    service = GEMINI
-    response_name = "generateContent response"
+    service = Service(
+        "gemini",
+        "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "GOOGLE_GEMINI_BASE_URL",
+        key_header="x-goog-api-key",
+    )
     optional_fields: ClassVar[Mapping[str, str]] = {
         "temperature": r"\btemperature\b",
         "seed": r"\bseed\b",
@@ -79,7 +80,7 @@ class GenerateContent(ChatApi):
         )
         client = genai.Client(
             vertexai=False,
-            api_key=endpoint.headers.get(GEMINI.key_header, "EMPTY"),
+            api_key=endpoint.headers.get(self.service.key_header, "EMPTY"),
             http_options={
                 "base_url": endpoint.url,
                 "headers": dict(endpoint.headers),
@@ -263,3 +264,15 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
         token_count(usage.get("cachedContentTokenCount")),
         thinking_tokens,
     )
+
+
+class Gemini(RemoteMaker):
+    """Google's Gemini API."""
+
+    def open_api(self, config: RunConfig) -> GenerateContent:
+        """Return the `generateContent` method."""
+        options = read_remote_options(config, "google.genai", GeminiOptions)
+        return GenerateContent(required_model(config), options, config.thinking)
+
+
+GEMINI = Gemini()

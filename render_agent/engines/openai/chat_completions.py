@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from render_agent.dialogue.chat import Blocks, Message
 from render_agent.dialogue.parsing.native_calls import call_text, decode_arguments
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.openai.openai_options import OpenAIOptions
 from render_agent.engines.remote.adaptation import LIMIT_NAMES
 from render_agent.engines.remote.chat_api import (
     ChatApi,
@@ -30,14 +30,32 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
+from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIOptions(RemoteOptions):
+    """Options for requests to servers that speak OpenAI's protocol.
+
+    Attributes:
+        api: `chat` (chat completions) or `responses` (OpenAI's Responses API).
+        max_tokens_field: Name of the field that limits the tokens of a reply; by default
+            `max_completion_tokens` for OpenAI's own servers and if `reasoning_effort` is set.
+        image_detail: `low` or `high`.
+    """
+
+    api: Literal["chat", "responses"] = "chat"
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    reasoning_effort: str | None = None
+    top_p: Positive | None = None
+    image_detail: str | None = None
 
 
 class OpenAIApi(ChatApi):
     """The connection of OpenAI's APIs."""
 
-    engine = "openai"
     service = OPENAI
     options: OpenAIOptions
     path: ClassVar[str] = "/v1/chat/completions"

@@ -31,7 +31,6 @@ ENCRYPTED = "reasoning.encrypted_content"
 class Responses(OpenAIApi):
     """The Responses API, without storage on the server."""
 
-    response_name = "response"
     path = "/v1/responses"
     messages_field = "input"
     unsupported = ("seed",)

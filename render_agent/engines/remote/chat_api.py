@@ -50,12 +50,8 @@ class ChatApi(ABC):
         thinking: Value of `--thinking`.
     """
 
-    engine: ClassVar[str]
-    """Value of `--engine`."""
     service: ClassVar[Service]
     """Address and keys of the hosted service."""
-    response_name: ClassVar[str] = "chat completion"
-    """What a response is called in messages."""
     optional_fields: ClassVar[Mapping[str, str]] = {}
     """Fields that can be omitted -> how the error messages of servers name them, as a pattern."""
     unsupported: ClassVar[tuple[str, ...]] = ()

@@ -23,8 +23,7 @@ class Service:
         url: Default address if there is a key but no other address.
         key_variables: Environment variables that can hold a key; the first one that is set is used.
         url_variable: Environment variable that can hold the address.
-        key_header: Name of the header with the key.
-        key_format: Its value.
+        key_header: Header that contains the key; `Authorization` has it as a bearer token.
         path: End of the addresses of servers; empty for none.
         example: Example address, for messages; empty if the service has no other servers.
     """
@@ -34,7 +33,6 @@ class Service:
     key_variables: tuple[str, ...]
     url_variable: str
     key_header: str = "Authorization"
-    key_format: str = "Bearer {}"
     path: str = ""
     example: str = ""
 
@@ -171,7 +169,8 @@ def parse_endpoint(
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         variable = None
     elif key:
-        headers[service.key_header] = service.key_format.format(key)
+        is_bearer = service.key_header == "Authorization"
+        headers[service.key_header] = f"Bearer {key}" if is_bearer else key
     return Endpoint(url, headers, variable, service)
 
 

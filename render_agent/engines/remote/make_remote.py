@@ -1,15 +1,19 @@
-"""Builds and describes the engines of remote APIs."""
+"""The base class of the engines that use a remote API."""
 
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from render_agent.dialogue.question import Question
+from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.families.model_families import family_named
+from render_agent.engines.make_engine import EngineMaker
 from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.endpoints import Endpoint, find_endpoints
 from render_agent.engines.remote.http_client import query_server
@@ -22,12 +26,65 @@ from render_agent.options import OPTIONS, RunConfig
 LOG = logging.getLogger(__name__)
 
 
-def read_remote_options(config: RunConfig, module: str, kind: type[Options]) -> Options:
-    """Return the engine options of a run over a remote API.
+class RemoteMaker(EngineMaker):
+    """An API over HTTP."""
+
+    default_model = ""
+    has_batch_jobs = True
+    loads_weights = False
+    supports_scoring = False
+
+    @abstractmethod
+    def open_api(self, config: RunConfig) -> ChatApi:
+        """Return the API with its options.
+
+        Raises:
+            UsageError: An option is missing or invalid, or the server determines it.
+            SetupError: The SDK is not installed.
+        """
+
+    def __call__(
+        self, config: RunConfig, questions: Sequence[Question], workload: Workload
+    ) -> RemoteEngine:
+        """Return the engine. Raises UsageError and SetupError as `describe`."""
+        api = self.open_api(config)
+        endpoints = find_endpoints(config.base_url, api.service)
+        records = _query_servers(endpoints, config, api)
+        engine = RemoteEngine(api, endpoints, config.fixed_batch_size)
+        for server, server_record in zip(engine.servers, records, strict=True):
+            server.note = server_record.get("note")
+        if _is_hybrid(api.model, records):
+            # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
+            engine.capabilities = replace(engine.capabilities, sequential=True)
+        return engine
+
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
+        """Return the metadata of the servers and the model for the run record.
+
+        Raises:
+            UsageError: An address is malformed.
+            SetupError: A server is unreachable, or `--model` was not given and a server does not list the default.
+        """
+        api = self.open_api(config)
+        records = _query_servers(find_endpoints(config.base_url, api.service), config, api)
+        notes = [record.pop("note") for record in records if "note" in record]
+        hybrid = _is_hybrid(api.model, records)
+        description = {"servers": records, "hybrid": hybrid}
+        return {**description, "note": "; ".join(notes)} if notes else description
+
+    def servers(self, config: RunConfig) -> Sequence[tuple[str, Callable[[], Engine]]]:
+        """Return the URL of each server, and what creates an engine for it alone."""
+        api = self.open_api(config)
+        endpoints = find_endpoints(config.base_url, api.service)
+        return [(endpoint.url, partial(RemoteEngine, api, [endpoint])) for endpoint in endpoints]
+
+
+def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Options:
+    """Return the engine options of a run.
 
     Args:
         config: The options of the run.
-        module: The SDK.
+        sdk: The module of the SDK.
         kind: Class of the engine options.
 
     Raises:
@@ -40,60 +97,30 @@ def read_remote_options(config: RunConfig, module: str, kind: type[Options]) -> 
             raise UsageError(
                 f"{flag} is determined by the server with --engine {config.engine}. Omit it."
             )
-    require(f"--engine {config.engine}", module)
+    require(f"--engine {config.engine}", sdk)
     return read_options(kind, engine_options(config.engine_option), config.engine)
 
 
-def describe_remote(config: RunConfig, api: ChatApi) -> dict[str, Any]:
-    """Return the metadata of the servers and the model for the run record.
-
-    Raises:
-        UsageError: An address is malformed.
-        SetupError: A server is unreachable, or `--model` was not given and a server does not list the default.
-    """
-    servers = _look_up_all(find_endpoints(config.base_url, api.service), config, api)
-    hybrid = _is_hybrid(api.model, servers)
-    notes = [server.pop("note") for server in servers if "note" in server]
-    record = {"name": api.engine, "model": api.model, "servers": servers, "hybrid": hybrid}
-    return {**record, "note": "; ".join(notes)} if notes else record
+def required_model(config: RunConfig) -> str:
+    """Return the value of `--model`. Raises UsageError if it is missing: hosted models have no default."""
+    if not config.model:
+        raise UsageError(f"--engine {config.engine} needs --model NAME")
+    return config.model
 
 
-def make_remote_engine(config: RunConfig, api: ChatApi) -> RemoteEngine:
-    """Return the engine. Raises UsageError and SetupError as `describe_remote`."""
-    endpoints = find_endpoints(config.base_url, api.service)
-    servers = _look_up_all(endpoints, config, api)
-    engine = RemoteEngine(api, endpoints, config.fixed_batch_size)
-    for server, server_record in zip(engine.servers, servers, strict=True):
-        server.note = server_record.get("note")
-    if _is_hybrid(api.model, servers):
-        # The server caches few recurrent states; if all dialogues took turns, they would be evicted before reuse.
-        engine.capabilities = replace(engine.capabilities, sequential=True)
-    return engine
-
-
-def engine_per_server(
-    config: RunConfig, api: ChatApi
-) -> list[tuple[str, Callable[[], RemoteEngine]]]:
-    """Return the URL of each server, and what creates an engine for it alone."""
-    endpoints = find_endpoints(config.base_url, api.service)
-    return [(endpoint.url, partial(RemoteEngine, api, [endpoint])) for endpoint in endpoints]
-
-
-def _look_up_all(
+def _query_servers(
     endpoints: Sequence[Endpoint], config: RunConfig, api: ChatApi
 ) -> list[dict[str, Any]]:
-    servers = [query_server(entry, api) for entry in endpoints]
-    notes = [server["note"] for server in servers if "note" in server]
+    records = [query_server(endpoint, api) for endpoint in endpoints]
+    notes = [record["note"] for record in records if "note" in record]
     if notes and config.model is None:
         raise SetupError(f"{notes[0]}. Set --model to one of these.")
     for note in notes:
         LOG.warning("%s", note)
-    return servers
+    return records
 
 
 def _is_hybrid(model: str, servers: Sequence[Mapping[str, Any]]) -> bool:
     """True if a model has recurrent layers, judging by its name or the `root` that a server reports."""
-    return any(
-        family_named(name).recurrent
-        for name in (model, *(str(server.get("root")) for server in servers))
-    )
+    names = (model, *(str(server.get("root")) for server in servers))
+    return any(family_named(name).recurrent for name in names)

@@ -102,7 +102,7 @@ class RemoteEngine:
         self, api: ChatApi, endpoints: Sequence[Endpoint], batch_size: int | None = None
     ) -> None:
         self.api = api
-        self.name = api.engine
+        self.name = api.service.engine
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
         self.servers = [Server(entry, api.connect(entry)) for entry in endpoints]
@@ -332,9 +332,8 @@ class RemoteEngine:
         except ValueError:
             answer = None
         if answer is None:
-            kind, excerpt = self.api.response_name, first_words(text, endpoint.secrets)
-            reason = f"the response is not a complete {kind}: {excerpt!r}"
-            raise ApiError(reason, failure="unreadable")
+            excerpt = first_words(text, endpoint.secrets)
+            raise ApiError(f"the response is incomplete: {excerpt!r}", failure="unreadable")
         return answer
 
     async def _deliver(

@@ -19,12 +19,10 @@ from factories.servers import StubServer, chat_answers, chat_reply, different_qu
 from PIL import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.engine import Request
-from render_agent.engines.openai.chat_completions import ChatCompletions
-from render_agent.engines.openai.openai_engine import open_openai
-from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.engine import Request, Workload
+from render_agent.engines.openai.chat_completions import ChatCompletions, OpenAIOptions
+from render_agent.engines.openai.openai_engine import OPENAI
 from render_agent.engines.remote.endpoints import parse_endpoint
-from render_agent.engines.remote.make_remote import make_remote_engine
 from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.errors import EngineError
 from render_agent.options import RunConfig
@@ -525,7 +523,7 @@ def test_thinking_is_requested_and_counted(create):
             thinking_budget=64,
             engine_option=('extra_body={"top_k": 5}',),
         )
-        engine = create(partial(make_remote_engine, config, open_openai(config, model)))
+        engine = create(partial(OPENAI, config, (), Workload(1)))
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
         assert (reply.tokens.reply, reply.tokens.thought, reply.tokens.cached) == (30, 21, 4)

@@ -14,7 +14,7 @@ from factories.servers import LOOPBACK, StubServer, chat_answers, chat_reply, fr
 
 from render_agent.cli.commands.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
-from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.chat_completions import OpenAIOptions
 from render_agent.engines.remote import http_client
 from render_agent.engines.remote.endpoints import OPENAI, find_endpoints, parse_endpoint
 from render_agent.engines.remote.remote_options import read_options

@@ -23,8 +23,7 @@ from render_agent.dialogue.events import (
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.engines.engine import Request
-from render_agent.engines.openai.chat_completions import ChatCompletions
-from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.chat_completions import ChatCompletions, OpenAIOptions
 from render_agent.engines.remote.endpoints import parse_endpoint
 from render_agent.engines.remote.http_client import MAX_RESPONSE_BYTES
 from render_agent.engines.remote.remote_engine import RemoteEngine

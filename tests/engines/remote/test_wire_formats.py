@@ -13,7 +13,7 @@ from render_agent.dialogue.tools_protocol import call_id
 from render_agent.engines.anthropic.messages_api import AnthropicOptions, MessagesApi
 from render_agent.engines.engine import Reply, Request, limit_reply, merge_samples
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
-from render_agent.engines.openai.openai_options import OpenAIOptions
+from render_agent.engines.openai.chat_completions import OpenAIOptions
 from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.adaptation import system_in_user
 from render_agent.engines.remote.api_error import ApiError, Fault
