@@ -388,6 +388,11 @@ class RunConfig:
         return self.workers == 1 and not self.devices and not self.ray
 
     @property
+    def num_batched_turns(self) -> int:
+        """Number of initial turns that all questions take together, at most `max_turns`."""
+        return min(self.max_batched_turns, self.max_turns)
+
+    @property
     def fixed_batch_size(self) -> int | None:
         """The requested batch size; None to use the available memory."""
         return None if self.batch_size == AUTO else int(self.batch_size)

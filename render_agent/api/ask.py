@@ -270,6 +270,6 @@ def _observer(run: Run, progress: bool) -> Iterator[Observer]:
         yield Progress(
             run.states,
             display,
-            max_batched_turns=run.max_batched_turns,
+            max_batched_turns=run.config.num_batched_turns,
             billing=run.parts.billing,
         )

@@ -141,8 +141,7 @@ class World:
 
     def phase_of(self, turn: int) -> Phase:
         """Return the phase in which a run takes this turn."""
-        num_batched = min(self.config.max_batched_turns, self.config.max_turns)
-        return "batched" if turn < num_batched else "finishing"
+        return "batched" if turn < self.config.num_batched_turns else "finishing"
 
     def end(self, episode: Episode) -> None:
         """Release the log of an episode, finished or not."""

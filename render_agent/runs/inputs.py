@@ -22,7 +22,8 @@ from render_agent.util.display import first_names
 
 QUESTIONS = "questions.jsonl"  # key of the SHA-256 of the questions in the run folder
 
-KINDS = {
+# Section of `sha256` in `config.json` -> noun for an input of the section.
+INPUT_NOUNS = {
     "questions": "question file",
     "annotations": "annotation file",
     "scans": "scan",
@@ -30,7 +31,6 @@ KINDS = {
     "models": "model",
     "policies": "policy",
     "packages": "package",
-    "wording": "dialogue wording",
     "prompt": "prompt",
 }
 
@@ -95,25 +95,18 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
     Files with the same name must be equal. Question files may have different names on different machines.
     """
     differing: list[tuple[str, str]] = []
-    for section in (
-        "questions",
-        "annotations",
-        "scans",
-        "verifiers",
-        "models",
-        "policies",
-        "packages",
-    ):
-        ours, theirs = a.get(section), b.get(section)
-        if ours is None or theirs is None:  # an old run
+    for section in [name for name in INPUT_NOUNS if name != "prompt"]:
+        digests_a, digests_b = a.get(section), b.get(section)
+        if digests_a is None or digests_b is None:  # an old run
             continue
         if section == "questions":
-            if sorted(ours.values()) != sorted(theirs.values()):
-                names = [n for n in ours if theirs.get(n) != ours[n]] or [*theirs] or [*ours]
-                differing.append((section, names[0]))
+            if sorted(digests_a.values()) != sorted(digests_b.values()):
+                names = [n for n in digests_a if digests_b.get(n) != digests_a[n]]
+                differing.append((section, [*names, *digests_b, *digests_a][0]))
             continue
+        common_names = [name for name in digests_a if name in digests_b]
         differing += [
-            (section, name) for name in ours if name in theirs and ours[name] != theirs[name]
+            (section, name) for name in common_names if digests_a[name] != digests_b[name]
         ]
     if a.get("prompt") != b.get("prompt"):
         differing.append(("prompt", "prompt"))
@@ -138,7 +131,7 @@ def differing_files(inputs_of_runs: Sequence[Mapping[str, Any]]) -> list[dict[st
     }
     return [
         {
-            f"{KINDS[section]} {name}": f"SHA-256 {run[section][name].removeprefix('sha256:')[:12]}"
+            f"{INPUT_NOUNS[section]} {name}": f"SHA-256 {run[section][name].removeprefix('sha256:')[:12]}"
             for section, name in sorted(names)
             if run.get(section, {}).get(name)
         }

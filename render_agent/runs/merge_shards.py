@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.options import RunConfig
-from render_agent.runs.inputs import KINDS, QUESTIONS, differing_inputs
+from render_agent.runs.inputs import INPUT_NOUNS, QUESTIONS, differing_inputs
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import LOCK
 from render_agent.runs.log.schema import FORMAT
@@ -119,7 +119,7 @@ def _check_inputs(shards: Sequence[RunData]) -> None:
     reference = shards[0]
     for shard in shards[1:]:
         if differing := differing_inputs(reference.recorded, shard.recorded):
-            names = first_names([f"{KINDS[section]} {name}" for section, name in differing])
+            names = first_names([f"{INPUT_NOUNS[section]} {name}" for section, name in differing])
             raise UsageError(
                 f"{shard.name} and {reference.name} had different inputs (SHA-256): {names}. Run one of them again with the"
                 " inputs of the other."
@@ -135,8 +135,9 @@ def _check_coverage(shards: Sequence[RunData]) -> None:
         for place in sorted(places):
             other_shard = shard_of.setdefault(place, shard.name)
             if other_shard != shard.name:
+                kind, name = place
                 raise UsageError(
-                    f"{place[0]} {short_repr(place[1])} is in {other_shard} and in {shard.name}, so they are not shards of the"
+                    f"{kind} {short_repr(name)} is in {other_shard} and in {shard.name}, so they are not shards of the"
                     " same division. Run them again."
                 )
     selections = [shard.record["selection"] for shard in shards if "selection" in shard.record]
@@ -161,7 +162,7 @@ def _common_options(shards: Sequence[RunData]) -> RunConfig:
             raise UsageError(f"{shard.name} and {shards[0].name} have different options")
     count = parts[0][2]
     numbers = sorted(int(part) for part, _, _ in parts)
-    if any(of != count for _, _, of in parts) or len(set(numbers)) < len(numbers):
+    if any(total != count for _, _, total in parts) or len(set(numbers)) < len(numbers):
         raise UsageError(
             "the runs are not shards of the same division: each part I/N must occur once"
         )
@@ -180,10 +181,11 @@ def _in_order(questions: list[Question]) -> list[Question]:
     return questions
 
 
-def _join_hashes(hashes: Any) -> dict[str, Any]:
+def _join_hashes(hashes_of_shards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the hashes of all shards, section by section."""
     result: dict[str, Any] = {}
-    for shard in hashes:
-        for name, value in shard.items():
+    for hashes in hashes_of_shards:
+        for name, value in hashes.items():
             result[name] = result.get(name, {}) | value if isinstance(value, dict) else value
     return result
 

@@ -98,11 +98,6 @@ class Run:
         self.by_id = {state.id: state for state in self.states}
 
     @property
-    def max_batched_turns(self) -> int:
-        """The number of batched turns, at most `max_turns`."""
-        return min(self.config.max_batched_turns, self.config.max_turns)
-
-    @property
     def path(self) -> Path:
         """The run folder."""
         return self.log.path
@@ -169,17 +164,17 @@ def play(
         RunLogError: The log cannot be written.
     """
     config = parts.config
-    max_batched_turns = 0 if engine.capabilities.sequential else config.max_batched_turns
+    num_batched_turns = 0 if engine.capabilities.sequential else config.num_batched_turns
     questions = [state.question for state in states]
     views = make_views(parts, scenes, log.images, questions)
     jobs = None
-    if config.batch_jobs and max_batched_turns and isinstance(engine, RemoteEngine):
+    if config.batch_jobs and num_batched_turns and isinstance(engine, RemoteEngine):
         jobs = BatchJobs(engine, log.images.folder)
     controller = PhaseController(
         turn_taker(parts, engine, views, log, questions),
         observer,
         Failures(config.max_failures, [state.question for state in states if state.active]),
-        max_batched_turns=min(max_batched_turns, config.max_turns),
+        max_batched_turns=num_batched_turns,
         finish_together=None if config.finish_together == AUTO else int(config.finish_together),
         budget=Budget(parts.billing, config.max_cost, states),
         batched_engine=jobs,

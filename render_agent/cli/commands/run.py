@@ -117,7 +117,7 @@ def run_with_progress(
                 progress = Progress(
                     run.states,
                     display,
-                    max_batched_turns=run.max_batched_turns,
+                    max_batched_turns=run.config.num_batched_turns,
                     billing=run.parts.billing,
                 )
                 with logged(run, progress, display.warn, note) as observer:

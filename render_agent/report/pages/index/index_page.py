@@ -167,7 +167,7 @@ def _what_to_publish(run: RunData) -> str | None:
 
 def _turns(config: RunConfig) -> str:
     """Describe the maximum number of turns, and how many of them are batched."""
-    num_batched = min(config.max_batched_turns, config.max_turns)
+    num_batched = config.num_batched_turns
     part = "all" if num_batched == config.max_turns else f"the first {num_batched}"
     return f"at most {config.max_turns}, {part} batched"
 
