@@ -46,10 +46,10 @@ class Progress:
         self.billing = billing
         self.cost = billing.total(self.states) or 0.0
         self.place = ""
-        self.taken = self.tokens = self.unreadable = 0
+        self.num_turns = self.tokens = self.unreadable = 0
         self._warned: set[str] = set()
         self._scan_notes: set[str] = set()
-        self._began = 0.0
+        self._started_at = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT_TURNS)
         finished = [state for state in self.states if not state.active]
         self._scored = scored_answers(finished)
@@ -59,8 +59,8 @@ class Progress:
     def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
         """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         if not self._recent:
-            self._began = time.monotonic()
-            self._recent.append(self._began)
+            self._started_at = time.monotonic()
+            self._recent.append(self._started_at)
         if phase == "batched":
             turn = min(len(state.turns) for state in states) + 1
             self.place = f"batched turn {turn} of {self.max_batched_turns}"
@@ -74,7 +74,7 @@ class Progress:
         """Called after a question completes a turn."""
         self.tokens += turn.tokens.reply
         self.cost += self.billing.cost_of_turn(turn)
-        self.taken += 1
+        self.num_turns += 1
         self._recent.append(time.monotonic())
         self.display.detail(turn_summary(state, turn))
         self._warn_about(turn)
@@ -92,8 +92,8 @@ class Progress:
                 self._warned.add(event)
                 self.display.warn(caveat)
         self.unreadable += is_unreadable(turn)
-        many = self.unreadable >= MIN_UNREADABLE and 2 * self.unreadable > self.taken
-        if many and "unreadable" not in self._warned:
+        are_most = self.unreadable >= MIN_UNREADABLE and 2 * self.unreadable > self.num_turns
+        if are_most and "unreadable" not in self._warned:
             turns = [turn for state in self.states for turn in state.turns]
             if caveat := unreadable_caveat(turns):
                 self._warned.add("unreadable")
@@ -119,14 +119,14 @@ class Progress:
         """The progress in one line, most important parts first, because narrow terminals truncate it."""
         statuses = Counter(state.status for state in self.states)
         num_failed, remaining = statuses[Status.FAILED], self.remaining_seconds()
-        seconds = max(time.monotonic() - self._began, 1.0)
+        seconds = max(time.monotonic() - self._started_at, 1.0)
         parts = [
             f"{len(self.states) - statuses[Status.ACTIVE]}/{count_noun(len(self.states), 'question')}",
             f"{num_failed} failed" if num_failed else "",
             "" if remaining is None else f"about {format_duration(remaining)} left",
             self._score_so_far(),
             self.place,
-            count_noun(self.taken, "turn"),
+            count_noun(self.num_turns, "turn"),
             f"{self.tokens / seconds:.0f} tok/s" if self.tokens else "",
             f"${self.cost:.2f}" if self.cost else "",
         ]

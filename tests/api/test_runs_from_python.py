@@ -246,6 +246,18 @@ def test_progress_in_a_notebook_is_one_updated_line(tmp_path, monkeypatch):
     assert len(updates) < 4
 
 
+def test_progress_shows_the_cost(tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(display.Display, "update", lambda self, line: lines.append(line))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("- {models: [explorer], in: 1000, out: 1000}")
+    options = {"benchmark": make_questions(tmp_path, 1), "output": tmp_path / "runs"}
+    render_agent.run(
+        engine="scripted", prices=prices, progress=True, image_size=(96, 72), **options
+    )
+    assert any(" · $" in line for line in lines)
+
+
 class Scoring(ScriptedEngine):
     """An engine with all optional methods."""
 
