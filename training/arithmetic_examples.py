@@ -37,45 +37,51 @@ Derive = Callable[[Sequence[str], Knowledge], str]
 
 
 class Drill(NamedTuple):
-    """The question, the given part of the reply, and the learned part."""
+    """A question and its reply.
 
-    asked: str
-    given: str
-    learned: str
+    Attributes:
+        question: Text of the question.
+        prefix: Beginning of the reply, which is not learned.
+        completion: Rest of the reply, which is learned.
+    """
+
+    question: str
+    prefix: str
+    completion: str
 
 
 def drills(knowledge: Knowledge, rng: random.Random) -> Iterator[Drill]:
-    """Yield one drill of each kind about a room: those in KINDS, and naming turns.
+    """Yield one drill of each kind about a room: one per entry of DERIVATIONS, and one that names turns.
 
-    The former use at most MAX_OBJECTS objects that are the only ones of their category, redrawn for each drill. Yields
-    nothing if there are fewer than MIN_OBJECTS.
+    Derivations use at most MAX_OBJECTS objects that are the only ones of their category, redrawn for each drill. Yields
+    nothing if a room has fewer than MIN_OBJECTS such objects.
     """
     spots = _unique_spots(knowledge)
     if len(spots) < MIN_OBJECTS:
         return
-    for question, derive in KINDS.items():
+    for question, derive in DERIVATIONS.items():
         names = rng.sample(sorted(spots), min(len(spots), MAX_OBJECTS))
         places = "; ".join(f"{name} {format_places([spots[name]])}" for name in names)
-        given = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
-        rest = f'{derive(names, knowledge)}", "answer": null, "done": false}}'
-        yield Drill(question, given, rest)
+        prefix = json.dumps({"reasoning": f"{places}. "}).removesuffix('"}')
+        completion = f'{derive(names, knowledge)}", "answer": null, "done": false}}'
+        yield Drill(question, prefix, completion)
     labels = sorted(knowledge.boxes)
     yield _turn_name_drill(rng.choice(list(DIRECTION_NAMES)), labels, rng)
 
 
-def _turn_name_drill(type_: str, labels: Sequence[str], rng: random.Random) -> Drill:
+def _turn_name_drill(question_type: str, labels: Sequence[str], rng: random.Random) -> Drill:
     """Ask for the names of the turns between given bearings, as used by a question type."""
-    ways = [
+    bearings = [
         (rng.choice(labels), rng.randrange(BEARING_STEPS) / 10) for _ in range(2 * TURNS_PER_DRILL)
     ]
-    given_bearings = "; ".join(f"{name} {way}" for name, way in ways)
+    listed_bearings = "; ".join(f"{name} {bearing}" for name, bearing in bearings)
     reasoning = "; ".join(
-        f"{first} {ahead}, {second} {there}, {format_turn(ahead, there, DIRECTION_NAMES[type_])}"
-        for (first, ahead), (second, there) in zip(ways[::2], ways[1::2], strict=True)
+        f"{first} {ahead}, {second} {there}, {format_turn(ahead, there, DIRECTION_NAMES[question_type])}"
+        for (first, ahead), (second, there) in zip(bearings[::2], bearings[1::2], strict=True)
     )
-    kind = type_.rsplit("_", 1)[1]
+    kind = question_type.rsplit("_", 1)[1]
     reply = {"reasoning": reasoning, "answer": None, "done": False}
-    return Drill(f"Which sides, {kind}? {given_bearings}", "", json.dumps(reply))
+    return Drill(f"Which sides, {kind}? {listed_bearings}", "", json.dumps(reply))
 
 
 def _unique_spots(knowledge: Knowledge) -> Mapping[str, PlanPoint]:
@@ -85,10 +91,10 @@ def _unique_spots(knowledge: Knowledge) -> Mapping[str, PlanPoint]:
 def _directions(names: Sequence[str], knowledge: Knowledge) -> str:
     """Derive the quadrants of all other objects, in pairs, seen from the first."""
     spots = _unique_spots(knowledge)
-    stand, *others = names
-    twos = zip(others[::2], others[1::2], strict=False)
+    viewpoint, *others = names
+    pairs = zip(others[::2], others[1::2], strict=False)
     return "; ".join(
-        derive_direction((stand, first, second), spots, quadrant) for first, second in twos
+        derive_direction((viewpoint, first, second), spots, quadrant) for first, second in pairs
     )
 
 
@@ -100,8 +106,8 @@ def _turns(names: Sequence[str], knowledge: Knowledge) -> str:
     return "; ".join(derive_turn(name, *pair) for name, pair in turns)
 
 
-# Derivation by question.
-KINDS: Mapping[str, Derive] = {
+# Derivation by question text.
+DERIVATIONS: Mapping[str, Derive] = {
     "Which way?": _directions,
     "Which turns?": _turns,
     "How near?": derive_nearest,

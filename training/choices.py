@@ -1,4 +1,4 @@
-"""Text-only choices: the reasoning of a reply is given, and the answer is learned.
+"""Text-only choices: the prompt includes the reasoning of a reply, and only the answer is learned.
 
     python -m training.choices OUT KIND ROOMS...
 
@@ -38,27 +38,21 @@ from render_agent_lab.expert.derive import (
     question_categories,
 )
 from render_agent_lab.expert.homes import load_knowledge
-from training.text_examples import (
-    NOWHERE,
-    TextExample,
-    blind_prompt,
-    rotate_room,
-    save_examples,
-)
+from training.text_examples import NOWHERE, TextExample, blind_prompt, rotate_room, save_examples
 from training.wording import small_wording
 
 ROUTE_VARIANTS = 16  # variants of each route, with different wrong positions and rotations
 
 ANSWER = '", "answer": "'  # text between reasoning and answer
 
-ASIDE_METRES = 1.5  # metres, standard deviation of displacements along x and y
+DISPLACEMENT_METRES = 1.5  # metres, standard deviation of displacements along x and y
 
 # Names of sides in any question type.
 SIDES = (
     "left",
     "right",
     "back",
-    *(f"{ahead}-{side}" for ahead in ("front", "back") for side in ("left", "right")),
+    *(f"{end}-{side}" for end in ("front", "back") for side in ("left", "right")),
 )
 
 NEAREST = "object_rel_distance"
@@ -113,14 +107,14 @@ def names(folder: Path) -> Iterator[TextExample]:
         for number in range(2 if others else 0):
             rng = random.Random(f"{folder.name} {question.scene} {question.id} name {number}")
             rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
-            right = _answer_only(
+            correct = _answer_only(
                 question, "".join(final_reply(question, rotated, question.ground_truth))
             )
-            derived, colon, _ = right.given.rpartition(": ")
-            if "?" in right.given:
+            derivation, colon, _ = correct.prefix.rpartition(": ")
+            if "?" in correct.prefix:
                 continue
-            wrong = right._replace(given=f"{derived}{colon}{rng.choice(others)}")
-            yield _rejected(wrong, ": ") if number else wrong
+            mistaken = correct._replace(prefix=f"{derivation}{colon}{rng.choice(others)}")
+            yield _rejected(mistaken, ": ") if number else mistaken
 
 
 def nearest(folder: Path) -> Iterator[TextExample]:
@@ -128,29 +122,36 @@ def nearest(folder: Path) -> Iterator[TextExample]:
     questions = load_rooms(folder)
     knowledge_by_scene = load_knowledge(questions)
     for question in questions:
-        knowledge, names_ = knowledge_by_scene.get(question.scene), question_categories(question)
-        if question.type != NEAREST or knowledge is None or not knowledge.boxes.keys() >= {*names_}:
+        knowledge, categories = (
+            knowledge_by_scene.get(question.scene),
+            question_categories(question),
+        )
+        if (
+            question.type != NEAREST
+            or knowledge is None
+            or not knowledge.boxes.keys() >= {*categories}
+        ):
             continue
         for number in range(NEAREST_VARIANTS):
             rng = random.Random(f"{folder.name} {question.scene} {question.id} near {number}")
             rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
             reasoning = "".join(
-                make_reasoning(question, _displace(rotated, names_, rng), final=True)
+                make_reasoning(question, _displace(rotated, categories, rng), final=True)
             )
-            given, _, smallest = reasoning.rpartition(": ")
+            stated_distances, _, smallest = reasoning.rpartition(": ")
             reply = make_answer_reply(reasoning, question, smallest)
-            cut = len(json.dumps({"reasoning": given})) - len('"}')
+            cut = len(json.dumps({"reasoning": stated_distances})) - len('"}')
             yield TextExample(question, reply[:cut], reply[cut:])
 
 
 def _partial_knowledge(knowledge: Knowledge, question: Question, rng: random.Random) -> Knowledge:
-    """Return the knowledge without at least one of the objects asked about."""
+    """Return the knowledge without one or more of the objects in the question."""
     names = question_categories(question)
-    lost_names = set(rng.sample(names, rng.randint(1, len(names)))) if names else set()
+    hidden_names = set(rng.sample(names, rng.randint(1, len(names)))) if names else set()
     boxes = {
         name: boxes_of_name
         for name, boxes_of_name in knowledge.boxes.items()
-        if name not in lost_names
+        if name not in hidden_names
     }
     return replace(knowledge, boxes=boxes)
 
@@ -170,39 +171,43 @@ def _mistaken_route(
     return None
 
 
-def _rejected(example: TextExample, before: str = ". ") -> TextExample:
+def _rejected(example: TextExample, separator: str = ". ") -> TextExample:
     """Return an example in which the derived answer was given earlier and rejected as not an option.
 
-    `before` is the text that precedes the derived answer in the reasoning.
+    `separator` is the text that precedes the derived answer in the reasoning.
     """
     question = example.question
-    reasoning = json.loads(example.given + '"}')["reasoning"]
+    reasoning = json.loads(example.prefix + '"}')["reasoning"]
     reply = json.dumps(
-        {"reasoning": reasoning, "answer": reasoning.rpartition(before)[2], "done": True}
+        {"reasoning": reasoning, "answer": reasoning.rpartition(separator)[2], "done": True}
     )
-    say, prompt = small_wording(), blind_prompt()
-    fault = prompt.parse_reply(reply, question)
-    assert isinstance(fault, Malformed), "the answer is not an option"
-    feedback = prompt.following(1, say("feedback.unreadable", reason=fault.reason), (), NOWHERE)
-    return example._replace(before=(assistant(reply), *feedback))
+    wording, prompt = small_wording(), blind_prompt()
+    malformed = prompt.parse_reply(reply, question)
+    assert isinstance(malformed, Malformed), "the answer must not be an option"
+    feedback = prompt.following(
+        1, wording("feedback.unreadable", reason=malformed.reason), (), NOWHERE
+    )
+    return example._replace(history=(assistant(reply), *feedback))
 
 
 def _displace(knowledge: Knowledge, names: Sequence[str], rng: random.Random) -> Knowledge:
-    """Return the knowledge with one or two of the objects displaced by about ASIDE_METRES metres."""
+    """Return the knowledge with one or two of the objects displaced by about DISPLACEMENT_METRES metres."""
     boxes = dict(knowledge.boxes)
     for name in rng.sample(names, rng.randint(1, 2)):
-        offset = np.array([rng.gauss(0, ASIDE_METRES), rng.gauss(0, ASIDE_METRES), 0.0])
+        offset = np.array(
+            [rng.gauss(0, DISPLACEMENT_METRES), rng.gauss(0, DISPLACEMENT_METRES), 0.0]
+        )
         boxes[name] = [OrientedBox(box.centre + offset, box.size, box.axes) for box in boxes[name]]
     return replace(knowledge, boxes=boxes)
 
 
 def _answer_only(question: Question, reply: str) -> TextExample:
     """Return an example in which only the answer is learned."""
-    given, answer, rest = reply.partition(ANSWER)
-    return TextExample(question, given, answer + rest)
+    prefix, separator, answer = reply.partition(ANSWER)
+    return TextExample(question, prefix, separator + answer)
 
 
-KINDS = {"routes": routes, "names": names, "nearest": nearest}
+MAKERS = {"routes": routes, "names": names, "nearest": nearest}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -211,7 +216,7 @@ def main(arguments: Sequence[str]) -> None:
     from training.tokenizer import small_tokenizer
 
     folder, kind, *rooms = arguments
-    examples = chain.from_iterable(KINDS[kind](Path(folder_of_rooms)) for folder_of_rooms in rooms)
+    examples = chain.from_iterable(MAKERS[kind](Path(folder_of_rooms)) for folder_of_rooms in rooms)
     dialogues = save_examples(Path(folder), examples, small_processor(small_tokenizer()))
     print(
         f"{len(dialogues)} examples, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned)"

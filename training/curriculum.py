@@ -24,27 +24,27 @@ class Example:
     Attributes:
         ids: Token ids, (tokens,).
         weights: Loss weight of each token, (tokens,).
-        pictures: Rows of its images.
+        image_rows: Rows of its images in the features of all folders.
     """
 
     ids: NDArray[np.int16]
     weights: NDArray[np.float32]
-    pictures: tuple[int, ...]
+    image_rows: tuple[int, ...]
 
 
-class Dialogue:
+class DialogueDataset:
     """The dialogues of one folder of training data, by scene.
 
     Args:
         folder: Folder of training data.
-        answer: Id of the token that precedes an answer.
-        offset: Added to image rows if several folders share one list.
+        answer_token: Id of the token that precedes an answer.
+        image_offset: Added to image rows if several folders share one list.
     """
 
-    def __init__(self, folder: Path, answer: int, offset: int = 0) -> None:
+    def __init__(self, folder: Path, answer_token: int, image_offset: int = 0) -> None:
         self.arrays: Dialogues = load_dialogues(folder / DIALOGUES_FILE)
-        self.answer = answer
-        self.offset = offset
+        self.answer_token = answer_token
+        self.image_offset = image_offset
         lengths = np.diff(self.arrays.offsets)
         usable = np.flatnonzero(lengths <= MAX_TOKENS)
         self.scenes: dict[str, list[int]] = {}
@@ -54,89 +54,98 @@ class Dialogue:
     def example(self, number: int) -> Example:
         """Return one dialogue."""
         arrays = self.arrays
-        part = slice(*arrays.offsets[number : number + 2])
-        ids, weights = arrays.ids[part], arrays.learned[part].astype(np.float32)
-        answer_starts = np.flatnonzero((ids == self.answer) & arrays.learned[part])
+        span = slice(*arrays.offsets[number : number + 2])
+        ids, weights = arrays.ids[span], arrays.learned[span].astype(np.float32)
+        answer_starts = np.flatnonzero((ids == self.answer_token) & arrays.learned[span])
         for start in answer_starts:
             weights[start + 1 : start + 8] *= ANSWER_WEIGHT
-        images = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
-        return Example(ids, weights, tuple(int(row) + self.offset for row in images))
+        rows = arrays.pictures[slice(*arrays.picture_offsets[number : number + 2])]
+        return Example(ids, weights, tuple(int(row) + self.image_offset for row in rows))
 
 
 class Curriculum:
-    """Draws the examples of each step; deterministic for a given seed and step."""
+    """Draws the examples of each step; deterministic for a given seed and step.
+
+    Args:
+        dialogues: Dialogues of the expert.
+        arithmetic: Text-only arithmetic.
+        inventories: Inventories of images.
+        choices: Text-only choices.
+        seed: Seed of all draws.
+    """
 
     def __init__(
         self,
-        shown: Sequence[Dialogue],
-        told: Sequence[Dialogue],
-        listed: Sequence[Dialogue],
+        dialogues: Sequence[DialogueDataset],
+        arithmetic: Sequence[DialogueDataset],
+        inventories: Sequence[DialogueDataset],
+        choices: Sequence[DialogueDataset],
         seed: int,
-        chosen: Sequence[Dialogue] = (),
     ) -> None:
-        """Take dialogues of the expert, text-only arithmetic, inventories of images, and text-only choices."""
-        self.shown, self.seed = list(shown), seed
-        self.scenes = [(part, scene) for part in self.shown for scene in part.scenes]
-        self.texts, self.lists, self.answers = (
-            _all_examples(told),
-            _all_examples(listed),
-            _all_examples(chosen),
-        )
+        self._seed = seed
+        self._scenes = [(dataset, scene) for dataset in dialogues for scene in dataset.scenes]
+        self._arithmetic = _all_examples(arithmetic)
+        self._inventories = _all_examples(inventories)
+        self._choices = _all_examples(choices)
 
-    def dialogues(self, step: int, scenes: int, each: int) -> list[Example]:
-        """Draw `each` dialogues (fewer if there are not as many) from each of some scenes."""
-        rng = np.random.default_rng((self.seed, step, 0))
+    def draw_dialogues(self, step: int, scenes: int, per_scene: int) -> list[Example]:
+        """Draw at most `per_scene` dialogues from each of at most `scenes` scenes, without replacement."""
+        rng = np.random.default_rng((self._seed, step, 0))
         examples = []
-        for place in rng.choice(len(self.scenes), min(scenes, len(self.scenes)), replace=False):
-            part, scene = self.scenes[int(place)]
-            numbers = part.scenes[scene]
-            chosen = rng.choice(len(numbers), min(each, len(numbers)), replace=False)
-            examples += [part.example(numbers[int(place)]) for place in chosen]
+        num_scenes = min(scenes, len(self._scenes))
+        for scene_index in rng.choice(len(self._scenes), num_scenes, replace=False):
+            dataset, scene = self._scenes[int(scene_index)]
+            numbers = dataset.scenes[scene]
+            drawn = rng.choice(len(numbers), min(per_scene, len(numbers)), replace=False)
+            examples += [dataset.example(numbers[int(index)]) for index in drawn]
         return examples
 
-    def arithmetic(self, step: int, count: int) -> list[Example]:
+    def draw_arithmetic(self, step: int, count: int) -> list[Example]:
         """Draw text-only arithmetic examples."""
-        return self._some(self.texts, step, 1, count)
+        return self._draw(self._arithmetic, step, 1, count)
 
-    def inventories(self, step: int, count: int) -> list[Example]:
+    def draw_inventories(self, step: int, count: int) -> list[Example]:
         """Draw examples about the positions of objects in an image."""
-        return self._some(self.lists, step, 2, count)
+        return self._draw(self._inventories, step, 2, count)
 
-    def choices(self, step: int, count: int) -> list[Example]:
+    def draw_choices(self, step: int, count: int) -> list[Example]:
         """Draw examples of choosing an option."""
-        return self._some(self.answers, step, 3, count)
+        return self._draw(self._choices, step, 3, count)
 
-    def _some(
-        self, examples: Sequence[tuple[Dialogue, int]], step: int, stream: int, count: int
+    def _draw(
+        self, examples: Sequence[tuple[DialogueDataset, int]], step: int, stream: int, count: int
     ) -> list[Example]:
         if not (count and examples):
             return []
-        rng = np.random.default_rng((self.seed, step, stream))
-        chosen = [examples[int(place)] for place in rng.integers(len(examples), size=count)]
-        return [part.example(number) for part, number in chosen]
+        rng = np.random.default_rng((self._seed, step, stream))
+        drawn = [examples[int(index)] for index in rng.integers(len(examples), size=count)]
+        return [dataset.example(number) for dataset, number in drawn]
 
 
-def _all_examples(parts_: Iterable[Dialogue]) -> list[tuple[Dialogue, int]]:
+def _all_examples(datasets: Iterable[DialogueDataset]) -> list[tuple[DialogueDataset, int]]:
     return [
-        (part, number) for part in parts_ for numbers in part.scenes.values() for number in numbers
+        (dataset, number)
+        for dataset in datasets
+        for numbers in dataset.scenes.values()
+        for number in numbers
     ]
 
 
-def split_by_length(examples: Sequence[Example], tokens: int) -> list[list[Example]]:
-    """Split examples into parts of similar length with at most `tokens` tokens each, including padding."""
+def split_by_length(examples: Sequence[Example], max_tokens: int) -> list[list[Example]]:
+    """Split examples into groups of similar length with at most `max_tokens` tokens each, including padding."""
     ordered = sorted(examples, key=lambda example: -len(example.ids))
     groups: list[list[Example]] = []
     for example in ordered:
-        if not groups or len(groups[-1][0].ids) * (len(groups[-1]) + 1) > tokens:
+        if not groups or len(groups[-1][0].ids) * (len(groups[-1]) + 1) > max_tokens:
             groups.append([])
         groups[-1].append(example)
     return groups
 
 
 def distinct_images(examples: Sequence[Example]) -> tuple[list[int], dict[int, int]]:
-    """Return the distinct images of examples, and the row of each."""
-    pictures = sorted({number for example in examples for number in example.pictures})
-    return pictures, {number: row for row, number in enumerate(pictures)}
+    """Return the distinct image rows of examples, and the index of each in that list."""
+    rows = sorted({row for example in examples for row in example.image_rows})
+    return rows, {row: index for index, row in enumerate(rows)}
 
 
 def special_tokens(tokenizer: Any) -> tuple[int, int, int]:

@@ -80,19 +80,26 @@ def load_dialogues(file: Path) -> Dialogues:
 
 
 def concatenate(
-    before: Dialogues | None,
+    existing: Dialogues | None,
     encoded: Sequence[EncodedDialogue],
     hashes: Sequence[bytes] = (),
     sources: Sequence[str] = (),
 ) -> Dialogues:
-    """Append encoded dialogues, with the hashes and sources that are new, to existing ones."""
+    """Append encoded dialogues to existing ones.
+
+    Args:
+        existing: Dialogues to append to.
+        encoded: New dialogues.
+        hashes: Hashes of the new images.
+        sources: Hashes of the newly encoded files.
+    """
     image_rows = [np.asarray(dialogue.pictures, np.int32) for dialogue in encoded]
     arrays: dict[str, Any] = {
-        "ids": _joined([dialogue.ids for dialogue in encoded], np.int16),
-        "learned": _joined([dialogue.learned for dialogue in encoded], np.bool_),
-        "offsets": _ends([dialogue.ids for dialogue in encoded]),
-        "pictures": _joined(image_rows, np.int32),
-        "picture_offsets": _ends(image_rows),
+        "ids": _concatenate([dialogue.ids for dialogue in encoded], np.int16),
+        "learned": _concatenate([dialogue.learned for dialogue in encoded], np.bool_),
+        "offsets": _offsets([dialogue.ids for dialogue in encoded]),
+        "pictures": _concatenate(image_rows, np.int32),
+        "picture_offsets": _offsets(image_rows),
         "questions": np.array([dialogue.question for dialogue in encoded], np.str_),
         "scenes": np.array([dialogue.scene for dialogue in encoded], np.str_),
         "types": np.array([dialogue.type for dialogue in encoded], np.str_),
@@ -102,19 +109,19 @@ def concatenate(
         "hashes": np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16),
         "sources": np.array(list(sources), np.str_),
     }
-    if before is None:
+    if existing is None:
         return Dialogues(**arrays)
-    for name, length in ("offsets", len(before.ids)), ("picture_offsets", len(before.pictures)):
+    for name, length in ("offsets", len(existing.ids)), ("picture_offsets", len(existing.pictures)):
         arrays[name] = arrays[name][1:] + length
-    joined = {
-        name: np.concatenate([getattr(before, name), array]) for name, array in arrays.items()
+    merged = {
+        name: np.concatenate([getattr(existing, name), array]) for name, array in arrays.items()
     }
-    return Dialogues(**joined)
+    return Dialogues(**merged)
 
 
-def _joined(arrays: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
-    return np.concatenate([np.zeros(0, kind), *arrays]).astype(kind)
+def _concatenate(arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype)
 
 
-def _ends(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def _offsets(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
     return np.cumsum([0, *map(len, arrays)], dtype=np.int64)

@@ -36,10 +36,13 @@ CHUNK = 256  # dialogues tokenized per call
 
 
 class Encoder:
-    """Converts dialogues to the tokens an engine would feed, and marks those of replies."""
+    """Converts dialogues to the tokens of an engine's prompt, and marks those of replies.
+
+    Args:
+        processor: The small model's processor.
+    """
 
     def __init__(self, processor: Any) -> None:
-        """Take the small model's processor."""
         self.processor = processor
         self.tokenizer = processor.tokenizer
         token = self.tokenizer.convert_tokens_to_ids
@@ -50,18 +53,18 @@ class Encoder:
     def encode(
         self,
         dialogues: Sequence[Sequence[Message]],
-        given: Sequence[str] | None = None,
-        only: Sequence[Collection[int] | None] | None = None,
+        prefixes: Sequence[str] | None = None,
+        learned_messages: Sequence[Collection[int] | None] | None = None,
     ) -> list[tuple[NDArray[np.int16], NDArray[np.bool_]]]:
         """Encode dialogues.
 
-        Replies appear as they are fed back, without thinking. Placeholders for empty replies and unreadable replies are
+        Replies appear as in later prompts, without thinking. Placeholders for empty replies and unreadable replies are
         not learned.
 
         Args:
             dialogues: Messages of each dialogue.
-            given: Prefix of the last reply of each dialogue that is not learned; a token that crosses its end is.
-            only: Indices of the messages to learn in each dialogue; None learns all replies.
+            prefixes: Beginning of the last reply of each dialogue that is not learned; a token that crosses its end is.
+            learned_messages: Indices of the messages to learn in each dialogue; None learns all replies.
 
         Returns:
             Ids and learned mask of each dialogue, both (tokens,).
@@ -69,43 +72,49 @@ class Encoder:
         Raises:
             ValueError: A text contains special tokens, or a reply is not tokenized separately.
         """
-        fed = [[_as_fed_back(entry) for entry in messages] for messages in dialogues]
-        texts = self.processor.apply_chat_template(fed, tokenize=False)
-        made = self.tokenizer(texts, return_offsets_mapping=given is not None)
+        messages_by_dialogue = [
+            [_as_in_prompt(entry) for entry in messages] for messages in dialogues
+        ]
+        texts = self.processor.apply_chat_template(messages_by_dialogue, tokenize=False)
+        tokenized = self.tokenizer(texts, return_offsets_mapping=prefixes is not None)
         encoded = []
-        for number, messages in enumerate(fed):
-            ids = np.array(made["input_ids"][number], np.int16)
-            learned = self._learned(ids, messages, only[number] if only else None)
-            if given is not None:
+        for number, messages in enumerate(messages_by_dialogue):
+            ids = np.array(tokenized["input_ids"][number], np.int16)
+            learned = self._mask(
+                ids, messages, learned_messages[number] if learned_messages else None
+            )
+            if prefixes is not None:
                 reply = messages[-1]["content"][0]["text"]
-                given_end = texts[number].rindex(reply) + len(given[number])
-                ends = np.array([end for _, end in made["offset_mapping"][number]])
-                learned &= ends > given_end
-            encoded.append(self._expanded(ids, learned, len(image_files(list(messages)))))
+                prefix_end = texts[number].rindex(reply) + len(prefixes[number])
+                ends = np.array([end for _, end in tokenized["offset_mapping"][number]])
+                learned &= ends > prefix_end
+            encoded.append(self._expand_images(ids, learned, len(image_files(list(messages)))))
         return encoded
 
-    def _learned(
-        self, ids: NDArray[np.int16], messages: Sequence[Message], only: Collection[int] | None
+    def _mask(
+        self, ids: NDArray[np.int16], messages: Sequence[Message], indices: Collection[int] | None
     ) -> NDArray[np.bool_]:
         """Return the mask of reply tokens and their end tokens, before image tokens are expanded."""
         learned = np.zeros(len(ids), np.bool_)
         begins, ends = np.flatnonzero(ids == self.begin), np.flatnonzero(ids == self.end)
         if not len(begins) == len(ends) == len(messages):
             raise ValueError("a text of the dialogue contains a message delimiter")
-        followed = [*messages[1:], None]
-        spans = zip(messages, followed, begins, ends, strict=True)
+        next_messages = [*messages[1:], None]
+        spans = zip(messages, next_messages, begins, ends, strict=True)
         for number, (entry, next_message, begin, end) in enumerate(spans):
             if entry["role"] != "assistant":
                 continue
             start = begin + len(self.header)
             if ids[begin:start].tolist() != self.header:
                 raise ValueError("the beginning of a reply merges with the preceding line break")
-            empty = entry["content"][0]["text"] == "(no reply)"
-            wanted = only is None or number in only
-            learned[start : end + 1] = wanted and not (empty or _reports_unreadable(next_message))
+            is_placeholder = entry["content"][0]["text"] == "(no reply)"
+            is_selected = indices is None or number in indices
+            learned[start : end + 1] = is_selected and not (
+                is_placeholder or _reports_unreadable(next_message)
+            )
         return learned
 
-    def _expanded(
+    def _expand_images(
         self, ids: NDArray[np.int16], learned: NDArray[np.bool_], num_images: int
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         placeholder = ids == self.picture
@@ -116,25 +125,29 @@ class Encoder:
 
 
 class ImageLibrary:
-    """Deduplicated images of one folder of training data."""
+    """Deduplicated images of one folder of training data.
+
+    Args:
+        folder: Folder of training data.
+        hashes: Hashes of the images that its image file contains.
+    """
 
     def __init__(self, folder: Path, hashes: Sequence[bytes]) -> None:
-        """Open the image file. `hashes` are those of the images it contains."""
         self.file = ImageFile(folder / IMAGES_FILE, len(hashes))
         self.hashes = list(hashes)
-        self._numbers = {known: number for number, known in enumerate(hashes)}
-        self._seen: dict[Path, int] = {}
+        self._row_by_hash = {key: row for row, key in enumerate(hashes)}
+        self._row_by_path: dict[Path, int] = {}
 
-    def number(self, path: Path) -> int:
+    def row(self, path: Path) -> int:
         """Return the row of an image in the image file; append it if it is new."""
-        if path not in self._seen:
+        if path not in self._row_by_path:
             data = path.read_bytes()
             key = blake2b(data, digest_size=16).digest()
-            if key not in self._numbers:
-                self._numbers[key] = self.file.append(decode_image(data))
+            if key not in self._row_by_hash:
+                self._row_by_hash[key] = self.file.append(decode_image(data))
                 self.hashes.append(key)
-            self._seen[path] = self._numbers[key]
-        return self._seen[path]
+            self._row_by_path[path] = self._row_by_hash[key]
+        return self._row_by_path[path]
 
 
 def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogues:
@@ -146,11 +159,13 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
     before = (
         load_dialogues(folder / DIALOGUES_FILE) if (folder / DIALOGUES_FILE).is_file() else None
     )
-    known = [] if before is None else [row.tobytes() for row in before.hashes]
+    known_hashes = [] if before is None else [row.tobytes() for row in before.hashes]
     sources = [blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files]
-    done = set() if before is None else set(before.sources.tolist())
-    new_files = {key: file for key, file in zip(sources, files, strict=True) if key not in done}
-    library = ImageLibrary(folder, known)
+    encoded_sources = set() if before is None else set(before.sources.tolist())
+    new_files = {
+        key: file for key, file in zip(sources, files, strict=True) if key not in encoded_sources
+    }
+    library = ImageLibrary(folder, known_hashes)
     with library.file:
         encoder = Encoder(processor)
         encoded = [
@@ -158,7 +173,7 @@ def encode_files(folder: Path, files: Sequence[Path], processor: Any) -> Dialogu
             for file in new_files.values()
             for dialogue in _encode_file(file, encoder, library)
         ]
-    dialogues = concatenate(before, encoded, library.hashes[len(known) :], list(new_files))
+    dialogues = concatenate(before, encoded, library.hashes[len(known_hashes) :], list(new_files))
     dialogues.save(folder / DIALOGUES_FILE)
     return dialogues
 
@@ -169,7 +184,8 @@ def _encode_file(file: Path, encoder: Encoder, library: ImageLibrary) -> Iterato
         lines = (json.loads(line) for line in stream)
         while chunk := list(islice(lines, CHUNK)):
             arrays = encoder.encode(
-                [line["messages"] for line in chunk], only=[line.get("learned") for line in chunk]
+                [line["messages"] for line in chunk],
+                learned_messages=[line.get("learned") for line in chunk],
             )
             for line, (ids, learned) in zip(chunk, arrays, strict=True):
                 paths = [file.parent / name for name in image_files(line["messages"])]
@@ -179,7 +195,7 @@ def _encode_file(file: Path, encoder: Encoder, library: ImageLibrary) -> Iterato
                 yield EncodedDialogue(
                     ids,
                     learned,
-                    [library.number(path) for path in paths],
+                    [library.row(path) for path in paths],
                     str(line["id"]),
                     str(line["scene"]),
                     str(line["type"]),
@@ -206,7 +222,7 @@ def _reports_unreadable(message: Message | None) -> bool:
     )
 
 
-def _as_fed_back(entry: Message) -> Message:
+def _as_in_prompt(entry: Message) -> Message:
     """Return a message as it appears in the next turn's prompt."""
     if entry["role"] != "assistant":
         return entry

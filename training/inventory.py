@@ -41,28 +41,30 @@ MAX_NAMES = 20  # maximum named objects
 def inventory(line: Mapping[str, Any], number: int, seed: int = 0) -> list[Message]:
     """Return the dialogue about an image from its line in the file `SHOWN_FILE`."""
     rng = random.Random(f"{seed} {number}")
-    shown = {
+    positions = {
         name: sorted(plan_point(*place) for place in places)
         for name, places in line["shown"].items()
     }
     hidden = rng.sample(line["hidden"], min(len(line["hidden"]), rng.randint(0, MAX_HIDDEN)))
-    names = [*shown, *hidden]
+    names = [*positions, *hidden]
     rng.shuffle(names)
-    listed = "; ".join(f"{name} {format_places(shown.get(name, ()))}" for name in names[:MAX_NAMES])
+    listing = "; ".join(
+        f"{name} {format_places(positions.get(name, ()))}" for name in names[:MAX_NAMES]
+    )
     camera = convert(line["camera"], Camera)
     question = Question(str(number), "rooms", "rooms", line["home"], TYPE, "What is where?", "text")
     prompt = Prompt(9, FIELD_DEGREES, wording=small_wording())
     view = View(0, line["kind"], f"{number}.png", camera)
-    reply = json.dumps({"reasoning": listed, "answer": None, "done": False})
+    reply = json.dumps({"reasoning": listing, "answer": None, "done": False})
     return [*prompt.opening(question, [view], camera), assistant(reply)]
 
 
 def inventories(folder: Path, processor: Any) -> list[EncodedDialogue]:
-    """Return the dialogues about all images of a folder; names are given, positions are learned."""
+    """Return the dialogues about all images of a folder; only positions are learned."""
     lines = [json.loads(line) for line in (folder / SHOWN_FILE).read_text().splitlines()]
     encoder = Encoder(processor)
     tokenizer = processor.tokenizer
-    names = np.array([tokenizer(name)["input_ids"][0] for name in LABELS])
+    name_tokens = np.array([tokenizer(name)["input_ids"][0] for name in LABELS])
     encoded_dialogues = []
     for start in range(0, len(lines), CHUNK):
         numbers = range(start, min(start + CHUNK, len(lines)))
@@ -70,7 +72,7 @@ def inventories(folder: Path, processor: Any) -> list[EncodedDialogue]:
         for number, (ids, learned) in zip(numbers, arrays, strict=True):
             encoded = EncodedDialogue(
                 ids,
-                learned & ~np.isin(ids, names),
+                learned & ~np.isin(ids, name_tokens),
                 [number],
                 str(number),
                 lines[number]["home"],
@@ -81,7 +83,7 @@ def inventories(folder: Path, processor: Any) -> list[EncodedDialogue]:
     return encoded_dialogues
 
 
-def write(folder: Path, processor: Any) -> Dialogues:
+def write_inventories(folder: Path, processor: Any) -> Dialogues:
     """Write the dialogues about a folder's images into it, and return them."""
     dialogues = concatenate(None, inventories(folder, processor))
     dialogues.save(folder / DIALOGUES_FILE)
@@ -95,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
 
     processor = small_processor(small_tokenizer())
     for folder in map(Path, arguments):
-        dialogues = write(folder, processor)
+        dialogues = write_inventories(folder, processor)
         print(
             f"{folder}: {len(dialogues)} dialogues, {len(dialogues.ids)} tokens ({int(dialogues.learned.sum())} learned)"
         )

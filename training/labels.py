@@ -1,4 +1,4 @@
-"""Perception labels: which object each cell of an image shows, and where that object is."""
+"""Perception labels: the object that each cell of an image shows, and its position."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TARGETS = 5  # regression targets per cell: position (2) and longest dimension o
 
 MAP_HEIGHT_METRES = 100.0  # metres above the map, high enough for parallel rays
 
-Number = TypeVar("Number", bound=np.generic)
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
 class CellLabels:
-    """What the cells of an image show.
+    """Labels of the cells of an image.
 
     Attributes:
         classes: (28, 40) uint8, 0 for no object, k for LABELS[k - 1].
@@ -67,7 +67,7 @@ class CellLabeller:
         u, v = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         x = camera.centre[0] + (u - width / 2) * camera.metres_per_pixel
         y = camera.centre[1] - (v - height / 2) * camera.metres_per_pixel
-        return self._labelled(self._objects(frame, eye), self.centres[:, :2], x, y)
+        return self._make_labels(self._objects(frame, eye), self.centres[:, :2], x, y)
 
     def of_view(self, frame: Frame, camera: Camera, ahead: Camera) -> CellLabels:
         """Return the labels of a camera view, in the frame of the camera `ahead`."""
@@ -80,10 +80,10 @@ class CellLabeller:
         )
         world = local @ camera.pose[:3, :3].T
         level = replace(ahead, pitch=0.0).pose
-        own = world @ level[:3, [2, 0]] * (1, -1)
+        ahead_left = world @ level[:3, [2, 0]] * (1, -1)
         centres = (self.centres - np.array(ahead.position)) @ level[:3, [2, 0]] * (1, -1)
-        return self._labelled(
-            self._objects(frame, camera.position), centres, own[..., 0], own[..., 1]
+        return self._make_labels(
+            self._objects(frame, camera.position), centres, ahead_left[..., 0], ahead_left[..., 1]
         )
 
     def _objects(self, frame: Frame, eye: tuple[float, float, float]) -> NDArray[np.int32]:
@@ -96,7 +96,7 @@ class CellLabeller:
         numbers = np.where(counts.any(axis=1), smallest, -1).astype(np.int32)
         return numbers[self.surfaces.groups[frame.primitive]]
 
-    def _labelled(
+    def _make_labels(
         self,
         objects: NDArray[np.int32],
         centres: NDArray[np.float64],
@@ -116,24 +116,24 @@ class CellLabeller:
 def join_directions(parts: Sequence[CellLabels]) -> CellLabels:
     """Combine the labels of four directions into those of an around image: ahead, right; left, behind."""
 
-    def whole(pick: str) -> NDArray[Any]:
-        ahead, right, left, behind = (getattr(part, pick)[::2, ::2] for part in parts)
+    def tile(field: str) -> NDArray[Any]:
+        ahead, right, left, behind = (getattr(part, field)[::2, ::2] for part in parts)
         return np.concatenate(
             [np.concatenate([ahead, right], 1), np.concatenate([left, behind], 1)], 0
         )
 
     return CellLabels(
-        whole("classes"), whole("targets"), np.sum([part.pixels for part in parts], axis=0)
+        tile("classes"), tile("targets"), np.sum([part.pixels for part in parts], axis=0)
     )
 
 
-def _sample(pixels: NDArray[Number], each: int) -> NDArray[Number]:
-    """Sample `each` x `each` pixels of every cell, (each * each, 28, 40)."""
+def _sample(pixels: NDArray[Scalar], per_axis: int) -> NDArray[Scalar]:
+    """Sample `per_axis` x `per_axis` pixels of every cell, (per_axis ** 2, 28, 40)."""
     height, width = pixels.shape
-    rows = ((np.arange(CELLS[1] * each) + 0.5) * height / (CELLS[1] * each)).astype(int)
-    columns = ((np.arange(CELLS[0] * each) + 0.5) * width / (CELLS[0] * each)).astype(int)
-    samples = pixels[np.ix_(rows, columns)].reshape(CELLS[1], each, CELLS[0], each)
-    return samples.transpose(1, 3, 0, 2).reshape(each * each, CELLS[1], CELLS[0])
+    rows = ((np.arange(CELLS[1] * per_axis) + 0.5) * height / (CELLS[1] * per_axis)).astype(int)
+    columns = ((np.arange(CELLS[0] * per_axis) + 0.5) * width / (CELLS[0] * per_axis)).astype(int)
+    samples = pixels[np.ix_(rows, columns)].reshape(CELLS[1], per_axis, CELLS[0], per_axis)
+    return samples.transpose(1, 3, 0, 2).reshape(per_axis * per_axis, CELLS[1], CELLS[0])
 
 
 def _most_frequent(objects: NDArray[np.int32]) -> NDArray[np.int32]:

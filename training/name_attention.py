@@ -34,23 +34,24 @@ def read_places(file: Path) -> NDArray[np.float32]:
     leftmost object; in other images ahead and left of the camera (levelled), NaN if there are several.
     """
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    found = np.full((len(lines), len(LABELS), 3), math.nan, np.float32)
-    found[:, :, 0] = 0
+    places = np.full((len(lines), len(LABELS), 3), math.nan, np.float32)
+    places[:, :, 0] = 0
     for row, line in enumerate(lines):
         camera = convert(line["camera"], Camera)
-        for name, places in line["shown"].items():
-            found[row, LABELS.index(name)] = 1, *_place(line["kind"], places, camera)
-    return found
+        for name, positions in line["shown"].items():
+            places[row, LABELS.index(name)] = 1, *_target(line["kind"], positions, camera)
+    return places
 
 
-def _place(kind: str, places: Sequence[Sequence[float]], camera: Camera) -> tuple[float, float]:
+def _target(kind: str, positions: Sequence[Sequence[float]], camera: Camera) -> tuple[float, float]:
+    """Return the position that a readout should predict, NOWHERE if it is ambiguous."""
     if kind == "top":
-        x, y = min(map(tuple, places))
+        x, y = min(map(tuple, positions))
         return x, y
-    if len(places) > 1:
+    if len(positions) > 1:
         return NOWHERE
     yaw = math.radians(camera.yaw)
-    x, y = (end - start for end, start in zip(places[0], camera.position[:2], strict=True))
+    x, y = (end - start for end, start in zip(positions[0], camera.position[:2], strict=True))
     return x * math.cos(yaw) + y * math.sin(yaw), y * math.cos(yaw) - x * math.sin(yaw)
 
 
@@ -62,17 +63,17 @@ class NameFinder:
 
         self.text = model.model.language_model
         self.ids = torch.tensor([tokenizer(name)["input_ids"] for name in LABELS])[:, 0]
-        self.layer = torch.nn.Linear(self.text.config.hidden_size, 3)
+        self.readout = torch.nn.Linear(self.text.config.hidden_size, 3)
 
     @property
     def modules(self) -> dict[str, Any]:
-        """The trained modules by weight prefix in the whole model, plus the discarded readout layer."""
+        """The trained modules by weight prefix in the whole model, plus the discarded linear readout."""
         first = self.text.layers[0]
         return {
             "text.embed_tokens": self.text.embed_tokens,
             "text.layers.0.self_attn": first.self_attn,
             "text.layers.0.input_layernorm": first.input_layernorm,
-            "finder": self.layer,
+            "finder": self.readout,
         }
 
     def loss(
@@ -88,33 +89,39 @@ class NameFinder:
         import torch
         from torch.nn import functional
 
-        readout = self._found(merged, int(rng.integers(1, MAX_DISTANCE_TOKENS)))
+        predictions = self._read(merged, int(rng.integers(1, MAX_DISTANCE_TOKENS)))
         is_shown, targets = places[..., 0], places[..., 1:] / METRES_PER_UNIT
-        shown = functional.binary_cross_entropy_with_logits(readout[..., 0], is_shown)
+        shown_loss = functional.binary_cross_entropy_with_logits(predictions[..., 0], is_shown)
         is_known = torch.isfinite(targets)
-        error_units = readout[..., 1:] - torch.nan_to_num(targets)
+        error_units = predictions[..., 1:] - torch.nan_to_num(targets)
         error = functional.smooth_l1_loss(
             error_units, torch.zeros_like(error_units), beta=0.05, reduction="none"
         )
-        placed = (error * is_known).sum() / is_known.sum().clamp(min=1)
+        position_loss = (error * is_known).sum() / is_known.sum().clamp(min=1)
         with torch.no_grad():
             metres = (error_units.abs().amax(-1) * METRES_PER_UNIT)[is_known.all(-1)].median()
-            right = ((readout[..., 0] > 0) == (is_shown > 0)).float().mean()
-        return shown + 4 * placed, {"found": metres.item(), "told": right.item()}
+            accuracy = ((predictions[..., 0] > 0) == (is_shown > 0)).float().mean()
+        return shown_loss + 4 * position_loss, {
+            "name metres": metres.item(),
+            "name accuracy": accuracy.item(),
+        }
 
-    def _found(self, merged: Any, distance: int) -> Any:
+    def _read(self, merged: Any, distance: int) -> Any:
         """Return the readout for each name in each image, (n, names, 3) float32."""
         import torch
 
         first = self.text.layers[0]
         names = self.text.embed_tokens(self.ids).expand(len(merged), -1, -1)
         tokens = torch.cat((merged, names), dim=1)
-        down, across = np.divmod(np.arange(TOKENS), COLUMNS_OF_TOKENS)
-        behind = np.full(len(LABELS), max(ROWS_OF_TOKENS, COLUMNS_OF_TOKENS) + distance)
-        places = np.stack(
-            [np.concatenate([part, behind]) for part in (np.zeros(TOKENS, int), down, across)]
+        rows, columns = np.divmod(np.arange(TOKENS), COLUMNS_OF_TOKENS)
+        after_image = np.full(len(LABELS), max(ROWS_OF_TOKENS, COLUMNS_OF_TOKENS) + distance)
+        positions = np.stack(
+            [
+                np.concatenate([image_positions, after_image])
+                for image_positions in (np.zeros(TOKENS, int), rows, columns)
+            ]
         )
-        cos, sin = self.text.rotary_emb(tokens, torch.from_numpy(places)[:, None])
+        cos, sin = self.text.rotary_emb(tokens, torch.from_numpy(positions)[:, None])
         mask = torch.full((tokens.shape[1], tokens.shape[1]), -torch.inf, dtype=tokens.dtype)
         mask[:, :TOKENS] = 0  # attend to image tokens only
         attended, _ = first.self_attn(
@@ -122,4 +129,4 @@ class NameFinder:
             position_embeddings=(cos, sin),
             attention_mask=mask[None, None],
         )
-        return self.layer((tokens + attended)[:, TOKENS:]).float()
+        return self.readout((tokens + attended)[:, TOKENS:]).float()

@@ -44,8 +44,8 @@ def patches(images: Any) -> Any:
     """
     rows, columns = GRID[0] // MERGED, GRID[1] // MERGED
     cut = images.view(len(images), rows, MERGED, 16, columns, MERGED, 16, 3)
-    order = cut.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, 3, 1, 256)
-    return order.expand(-1, 3, 2, 256).reshape(-1, 1536).float() / 127.5 - 1
+    blocks = cut.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, 3, 1, 256)
+    return blocks.expand(-1, 3, 2, 256).reshape(-1, 1536).float() / 127.5 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Batch:
 
     Attributes:
         ids: (n, tokens) int64 token ids.
-        images: (shown,) rows of the features, in display order.
+        images: (num_images,) rows of the features, in display order.
         weights: (n, tokens) float32 loss weight of each token; 0 if it is not learned.
     """
 
@@ -73,10 +73,12 @@ def batch_of(
     shape = len(ids), max(map(len, ids))
     all_ids = np.full(shape, padding, np.int64)
     all_weights = np.zeros(shape, np.float32)
-    for row, (row_ids, weight) in enumerate(zip(ids, weights, strict=True)):
+    for row, (row_ids, row_weights) in enumerate(zip(ids, weights, strict=True)):
         all_ids[row, : len(row_ids)] = row_ids
-        all_weights[row, : len(row_ids)] = weight
-    image_rows = np.array([number for row_ids in images for number in row_ids], np.int64)
+        all_weights[row, : len(row_ids)] = row_weights
+    image_rows = np.array(
+        [image for dialogue_images in images for image in dialogue_images], np.int64
+    )
     return Batch(all_ids, image_rows, all_weights)
 
 
@@ -88,7 +90,7 @@ def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple
     Args:
         model: The whole Qwen3-VL, in the number format to compute in.
         batch: The dialogues.
-        features: From `encode_images` for the batch's images, each (shown, 70, 256); None without images.
+        features: From `encode_images` for the batch's images, each (num_images, 70, 256); None without images.
     """
     import torch
     from torch.nn import functional
@@ -97,21 +99,21 @@ def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple
     ids = torch.from_numpy(batch.ids)
     embedded = text.embed_tokens(ids)
     is_image = ids == model.config.image_token_id
-    deeper = None
+    deepstack = None
     if features is not None and is_image.any():
         tokens, deep = (part.reshape(-1, WIDTH).to(embedded.dtype) for part in features)
         embedded = embedded.masked_scatter(is_image[..., None], tokens)
-        deeper = [deep]
+        deepstack = [deep]
     hidden = text(
         inputs_embeds=embedded,
         position_ids=positions(model, ids),
         visual_pos_masks=is_image,
-        deepstack_visual_embeds=deeper,
+        deepstack_visual_embeds=deepstack,
         use_cache=False,
     ).last_hidden_state
     learned = torch.from_numpy(np.flatnonzero(batch.weights.ravel()))
-    before = hidden.reshape(-1, WIDTH)[learned - 1]
-    return functional.linear(before, text.embed_tokens.weight).float(), learned
+    previous = hidden.reshape(-1, WIDTH)[learned - 1]
+    return functional.linear(previous, text.embed_tokens.weight).float(), learned
 
 
 def positions(model: Any, ids: Any) -> Any:

@@ -46,39 +46,40 @@ class MasterWeights:
         import torch
 
         self.named = {
-            f"{part}.{name}": weight
-            for part, module in modules.items()
+            f"{prefix}.{name}": weight
+            for prefix, module in modules.items()
             for name, weight in module.named_parameters()
             if weight.requires_grad
         }
         self.copies = {name: weight.detach().float().clone() for name, weight in self.named.items()}
         groups: dict[tuple[bool, bool, bool], list[Any]] = {}
         for name, copy in self.copies.items():
-            inner = muon and copy.ndim == 2 and any(part in name for part in INNER_NAMES)
+            is_inner = muon and copy.ndim == 2 and any(part in name for part in INNER_NAMES)
             decays = copy.ndim > 1 and "embed" not in name
-            slower = name.startswith(slow) if slow else False
-            groups.setdefault((inner, decays, slower), []).append(copy)
+            is_slow = name.startswith(slow) if slow else False
+            groups.setdefault((is_inner, decays, is_slow), []).append(copy)
 
         def parameter_groups(inner: bool, rate_factor: float) -> list[dict[str, Any]]:
             return [
                 {
                     "params": weights,
                     "weight_decay": decay if decays else 0.0,
-                    "scale": rate_factor * (factor if slower else 1.0),
+                    "scale": rate_factor * (factor if is_slow else 1.0),
                 }
-                for (inside, decays, slower), weights in groups.items()
-                if inside == inner
+                for (is_inner, decays, is_slow), weights in groups.items()
+                if is_inner == inner
             ]
 
-        orthogonal = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
-        adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
-        inside, outside = parameter_groups(True, MUON_RATE_FACTOR), parameter_groups(False, 1.0)
-        kinds: dict[str, tuple[Callable[..., Any], Any]] = {
-            "muon": (orthogonal, inside),
-            "adamw": (adamw, outside),
+        make_muon = partial(torch.optim.Muon, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+        make_adamw = partial(torch.optim.AdamW, betas=(0.9, 0.98), foreach=True)
+        makers: dict[str, tuple[Callable[..., Any], Any]] = {
+            "muon": (make_muon, parameter_groups(True, MUON_RATE_FACTOR)),
+            "adamw": (make_adamw, parameter_groups(False, 1.0)),
         }
         self.optimizers = {
-            name: kind(weights) for name, (kind, weights) in kinds.items() if weights
+            name: make(param_groups)
+            for name, (make, param_groups) in makers.items()
+            if param_groups
         }
 
     def step(self, rate: float) -> float:
@@ -162,12 +163,12 @@ def read_weights(start: Path) -> Any:
         return torch.load(start, weights_only=True)["masters"]["weights"]
     from safetensors.torch import load_file
 
-    parts = {"model.visual.": "visual.", "model.language_model.": "text."}
+    prefixes = {"model.visual.": "visual.", "model.language_model.": "text."}
     weights = {}
     for name, weight in load_file(start / WEIGHTS).items():
-        for long, short in parts.items():
-            if name.startswith(long):
-                weights[short + name.removeprefix(long)] = weight.float()
+        for published, own in prefixes.items():
+            if name.startswith(published):
+                weights[own + name.removeprefix(published)] = weight.float()
     return weights
 
 
@@ -176,9 +177,9 @@ def done_file(checkpoint: Path, steps: int) -> Path:
     return checkpoint.with_suffix(f".{steps}.done")
 
 
-def rate_at(step: int, steps: int, peak: float, warm: int = 100) -> float:
+def rate_at(step: int, steps: int, peak: float, warm_up: int = 100) -> float:
     """Return the learning rate of a step: linear warm-up, then a half cosine down to a twentieth of the peak."""
-    if step < warm:
-        return peak * (step + 1) / warm
-    progress = min(1.0, (step - warm) / max(1, steps - warm))
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    progress = min(1.0, (step - warm_up) / max(1, steps - warm_up))
     return peak * (0.05 + 0.95 * (1 + math.cos(math.pi * progress)) / 2)

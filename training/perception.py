@@ -1,4 +1,4 @@
-"""Teaches the vision tower which object each part of an image shows, where it is and how large.
+"""Trains the vision tower to predict the object, position and size in each part of an image.
 
 python -m training.perception OUT --pictures DIR... --validation DIR --steps N
 
@@ -44,14 +44,14 @@ class LabelledImages(NamedTuple):
     """Images, (n, 224, 320, 3) uint8, and their labels, as tensors.
 
     Attributes:
-        pictures: (n, 224, 320, 3) uint8.
+        images: (n, 224, 320, 3) uint8.
         classes: (n, 28, 40).
         targets: (n, 28, 40, 5).
         kinds: (n,) indices of KINDS.
         places: As returned by `read_places`.
     """
 
-    pictures: Any
+    images: Any
     classes: Any
     targets: Any
     kinds: Any
@@ -65,46 +65,46 @@ class ImageDataset:
         def arrays(name: str) -> list[Any]:
             return [np.load(folder / f"{name}.npy", mmap_mode="r") for folder in folders]
 
-        self.pictures, self.kinds = arrays("pictures"), arrays("kinds")
+        self.images, self.kinds = arrays("pictures"), arrays("kinds")
         self.classes, self.targets = arrays("classes"), arrays("targets")
         self.places = [read_places(folder / SHOWN_FILE) for folder in folders]
-        self.where = [
-            (part, row) for part, kinds in enumerate(self.kinds) for row in range(len(kinds))
+        self.locations = [
+            (folder, row) for folder, kinds in enumerate(self.kinds) for row in range(len(kinds))
         ]
         kinds = np.concatenate([np.asarray(kinds) for kinds in self.kinds])
-        self.of_kind = [np.flatnonzero(kinds == kind) for kind in range(len(KINDS))]
+        self.rows_by_kind = [np.flatnonzero(kinds == kind) for kind in range(len(KINDS))]
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
         """Draw image indices, with the kinds distributed according to KIND_SHARES."""
         kinds = rng.choice(len(KINDS), count, p=KIND_SHARES)
-        return np.array([rng.choice(self.of_kind[kind]) for kind in kinds], np.intp)
+        return np.array([rng.choice(self.rows_by_kind[kind]) for kind in kinds], np.intp)
 
-    def batch(self, numbers: Any) -> LabelledImages:
+    def batch(self, indices: Any) -> LabelledImages:
         """Return the images with the given indices."""
         import torch
 
-        places = [self.where[int(number)] for number in numbers]
+        locations = [self.locations[int(index)] for index in indices]
 
-        def stacked(arrays: list[Any]) -> Any:
-            return torch.from_numpy(np.stack([arrays[part][row] for part, row in places]))
+        def stack(arrays: list[Any]) -> Any:
+            return torch.from_numpy(np.stack([arrays[folder][row] for folder, row in locations]))
 
         return LabelledImages(
-            stacked(self.pictures),
-            stacked(self.classes).long(),
-            stacked(self.targets).float(),
-            torch.tensor([int(self.kinds[part][row]) for part, row in places]),
-            stacked(self.places),
+            stack(self.images),
+            stack(self.classes).long(),
+            stack(self.targets).float(),
+            torch.tensor([int(self.kinds[folder][row]) for folder, row in locations]),
+            stack(self.places),
         )
 
 
-def augment(pictures: Any, rng: Any) -> Any:
+def augment(images: Any, rng: Any) -> Any:
     """Augment images with random brightness, contrast and tint; uint8."""
     import torch
 
-    count = len(pictures)
+    count = len(images)
     gain = torch.from_numpy(rng.uniform(0.8, 1.2, (count, 1, 1, 1)).astype(np.float32))
     tint = torch.from_numpy(rng.uniform(-14, 14, (count, 1, 1, 3)).astype(np.float32))
-    return ((pictures.float() - 128) * gain + 128 + tint).clamp_(0, 255).to(torch.uint8)
+    return ((images.float() - 128) * gain + 128 + tint).clamp_(0, 255).to(torch.uint8)
 
 
 def by_token(cells: Any) -> Any:
@@ -116,46 +116,56 @@ def by_token(cells: Any) -> Any:
 
 
 class CellReader:
-    """Linear layer that reads classes and targets off the tokens."""
+    """Linear readout of classes and targets from the tokens of an image."""
 
     def __init__(self) -> None:
         import torch
 
-        self.layer = torch.nn.Linear(2 * WIDTH, CELLS_PER_TOKEN * (CLASSES + TARGETS))
+        self.readout = torch.nn.Linear(2 * WIDTH, CELLS_PER_TOKEN * (CLASSES + TARGETS))
 
-    def loss(self, tokens: tuple[Any, Any], seen: LabelledImages) -> tuple[Any, dict[str, float]]:
+    def loss(
+        self, tokens: tuple[Any, Any], labelled: LabelledImages
+    ) -> tuple[Any, dict[str, float]]:
         """Return the loss of one batch, and metrics. `tokens` is the output of the tower."""
         import torch
         from torch.nn import functional
 
         features = torch.cat(tokens, dim=-1)
-        read = self.layer(features).view(len(features), TOKENS, CELLS_PER_TOKEN, CLASSES + TARGETS)
-        scores = read[..., :CLASSES].reshape(-1, CLASSES).float()
-        truth = by_token(seen.classes).reshape(-1)
-        weights = torch.where(seen.kinds == 0, MAP_WEIGHT, 1.0).repeat_interleave(
+        predictions = self.readout(features).view(
+            len(features), TOKENS, CELLS_PER_TOKEN, CLASSES + TARGETS
+        )
+        logits = predictions[..., :CLASSES].reshape(-1, CLASSES).float()
+        classes = by_token(labelled.classes).reshape(-1)
+        weights = torch.where(labelled.kinds == 0, MAP_WEIGHT, 1.0).repeat_interleave(
             TOKENS * CELLS_PER_TOKEN
         )
-        weights = torch.where(truth > 0, weights, EMPTY_WEIGHT)
-        losses = functional.cross_entropy(scores, truth, reduction="none")
-        named = (losses * weights).sum() / weights.sum()
-        targets = by_token(seen.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
+        weights = torch.where(classes > 0, weights, EMPTY_WEIGHT)
+        losses = functional.cross_entropy(logits, classes, reduction="none")
+        class_loss = (losses * weights).sum() / weights.sum()
+        targets = by_token(labelled.targets).reshape(-1, TARGETS) / torch.tensor(SCALES)
         is_defined = torch.isfinite(targets)
-        differences = read[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(targets)
-        counts = is_defined * weights[:, None].clamp(min=0.5)
+        differences = predictions[..., CLASSES:].reshape(-1, TARGETS).float() - torch.nan_to_num(
+            targets
+        )
+        target_weights = is_defined * weights[:, None].clamp(min=0.5)
         errors = functional.smooth_l1_loss(
             differences, torch.zeros_like(differences), beta=0.05, reduction="none"
         )
-        placed = (errors * counts).sum() / counts.sum().clamp(min=1)
+        position_loss = (errors * target_weights).sum() / target_weights.sum().clamp(min=1)
         with torch.no_grad():
-            object_ = truth > 0
-            right = (scores.argmax(-1) == truth)[object_].float().mean()
+            shows_object = classes > 0
+            accuracy = (logits.argmax(-1) == classes)[shows_object].float().mean()
             metres = (
                 (differences.abs() * torch.tensor(SCALES))[:, :2]
                 .amax(-1)[is_defined[:, 0]]
                 .median()
             )
-        figures = {"named": named.item(), "right": right.item(), "metres": metres.item()}
-        return named + 4 * placed, figures
+        metrics = {
+            "classes": class_loss.item(),
+            "accuracy": accuracy.item(),
+            "metres": metres.item(),
+        }
+        return class_loss + 4 * position_loss, metrics
 
 
 def main() -> None:
@@ -174,31 +184,33 @@ def main() -> None:
     data, held_out = ImageDataset(arguments.pictures), ImageDataset([arguments.validation])
     arguments.out.mkdir(parents=True, exist_ok=True)
     checkpoint = arguments.out / "perception.pt"
-    first, hours = 0, 0.0
+    first_step, hours_before = 0, 0.0
     if checkpoint.is_file():
         state = torch.load(checkpoint, weights_only=True)
         masters.restore(state["masters"])
-        first, hours = state["step"], state.get("hours", 0.0)
+        first_step, hours_before = state["step"], state.get("hours", 0.0)
     started_at = time.monotonic()
-    for step in range(first, arguments.steps):
+    for step in range(first_step, arguments.steps):
         rng = np.random.default_rng((arguments.seed, step))
-        seen = data.batch(data.draw(arguments.batch, rng))
-        loss, figures = learner.loss(augment(seen.pictures, rng), seen, rng)
+        labelled = data.batch(data.draw(arguments.batch, rng))
+        loss, metrics = learner.loss(augment(labelled.images, rng), labelled, rng)
         loss.backward()
         norm = masters.step(rate_at(step, arguments.steps, arguments.rate))
-        step_count = step + 1
-        spent = hours + (time.monotonic() - started_at) / 3600
-        if step_count % 25 == 0:
+        completed_steps = step + 1
+        hours = hours_before + (time.monotonic() - started_at) / 3600
+        if completed_steps % 25 == 0:
             line = {
-                "step": step_count,
+                "step": completed_steps,
                 "loss": round(loss.item(), 4),
                 "norm": round(norm, 2),
-                **figures,
+                **metrics,
             }
-            _log(arguments.out, {**line, "hours": round(spent, 4)})
-        if step_count % SAVE_STEPS == 0 or step_count == arguments.steps:
-            _log(arguments.out, {"step": step_count, "validation": validate(learner, held_out)})
-            save(checkpoint, step_count, spent, masters.state())
+            _log(arguments.out, {**line, "hours": round(hours, 4)})
+        if completed_steps % SAVE_STEPS == 0 or completed_steps == arguments.steps:
+            _log(
+                arguments.out, {"step": completed_steps, "validation": validate(learner, held_out)}
+            )
+            save(checkpoint, completed_steps, hours, masters.state())
     done_file(checkpoint, arguments.steps).touch()
 
 
@@ -207,26 +219,26 @@ class PerceptionModel:
 
     def __init__(self, model: Any, reader: CellReader, finder: NameFinder) -> None:
         self.model, self.reader, self.finder = model, reader, finder
-        for layer in (reader.layer, finder.layer):
-            layer.to(compute_dtype())
+        for readout in (reader.readout, finder.readout):
+            readout.to(compute_dtype())
 
     @property
     def modules(self) -> dict[str, Any]:
         """The modules by weight prefix."""
         return {
             "visual": self.model.model.visual,
-            "reader": self.reader.layer,
+            "reader": self.reader.readout,
             **self.finder.modules,
         }
 
     def loss(
-        self, pictures: Any, seen: LabelledImages, rng: np.random.Generator
+        self, images: Any, labelled: LabelledImages, rng: np.random.Generator
     ) -> tuple[Any, dict[str, float]]:
-        """Return the loss of images with labels `seen`, and metrics."""
-        tokens = encode_images(self.model, pictures)
-        read, figures = self.reader.loss(tokens, seen)
-        finding, more = self.finder.loss(tokens[0], seen.places, rng)
-        return read + finding, {**figures, **more}
+        """Return the loss of augmented images with the labels of `labelled`, and metrics."""
+        tokens = encode_images(self.model, images)
+        reader_loss, reader_metrics = self.reader.loss(tokens, labelled)
+        finder_loss, finder_metrics = self.finder.loss(tokens[0], labelled.places, rng)
+        return reader_loss + finder_loss, {**reader_metrics, **finder_metrics}
 
 
 def validate(learner: PerceptionModel, held_out: ImageDataset) -> dict[str, dict[str, float]]:
@@ -235,10 +247,10 @@ def validate(learner: PerceptionModel, held_out: ImageDataset) -> dict[str, dict
 
     results = {}
     for kind, name in enumerate(KINDS):
-        seen = held_out.batch(held_out.of_kind[kind][:96])
+        labelled = held_out.batch(held_out.rows_by_kind[kind][:96])
         with torch.no_grad():
-            _, figures = learner.loss(seen.pictures, seen, np.random.default_rng(kind))
-        results[name] = {key: round(value, 3) for key, value in figures.items()}
+            _, metrics = learner.loss(labelled.images, labelled, np.random.default_rng(kind))
+        results[name] = {key: round(value, 3) for key, value in metrics.items()}
     return results
 
 

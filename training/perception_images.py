@@ -44,31 +44,31 @@ class LabelledImage:
     """A rendered image with its labels.
 
     Attributes:
-        picture: (240, 320, 3) uint8.
-        labelled: What its cells show.
+        image: (240, 320, 3) uint8.
+        labels: Labels of its cells.
         kind: One of KINDS.
-        camera: The camera at that point.
+        camera: The camera at that time.
         places: (boxes, 2) metres, positions of the objects in the map's frame.
         names: (boxes,) labels of the objects.
     """
 
-    picture: NDArray[np.uint8]
-    labelled: CellLabels
+    image: NDArray[np.uint8]
+    labels: CellLabels
     kind: str
     camera: Camera
     places: NDArray[np.float64]
     names: Sequence[str]
 
-    def told(self) -> dict[str, object]:
+    def description(self) -> dict[str, object]:
         """Return the image's line of the file SHOWN_FILE.
 
-        `shown` has the positions, by name, of objects with enough pixels for the expert; `hidden` has the names of which
-        no object does.
+        `shown` has the positions, by name, of objects with enough pixels for the expert; `hidden` has the names without
+        such an object.
         """
-        least = MIN_MAP_SHARE if self.kind == "top" else MIN_IMAGE_SHARE
-        enough = self.labelled.pixels >= least * SIZE[0] * SIZE[1]
+        min_share = MIN_MAP_SHARE if self.kind == "top" else MIN_IMAGE_SHARE
+        is_shown = self.labels.pixels >= min_share * SIZE[0] * SIZE[1]
         shown: dict[str, list[list[float]]] = {}
-        for number in np.flatnonzero(enough):
+        for number in np.flatnonzero(is_shown):
             shown.setdefault(self.names[int(number)], []).append(self.places[number].tolist())
         hidden = sorted(set(self.names) - shown.keys())
         return {
@@ -88,32 +88,32 @@ def room_images(
     given by VIEWS_PER_VARIANT, or a single around view for 1.
     """
     truth = read_ground_truth(scan.with_suffix(".json"))
-    upright = load_scene(scan)
-    free = FreeSpace.of(upright).standing_places()
-    names = [thing.label for thing in truth.objects]
-    others = rng.permutation(np.arange(1, 8))
+    original = load_scene(scan)
+    standing_places = FreeSpace.of(original).standing_places()
+    names = [entry.label for entry in truth.objects]
+    variants = rng.permutation(np.arange(1, 8))
     for number, views in enumerate(VIEWS_PER_VARIANT):
-        variant = 0 if not number else int(others[number - 1])
+        variant = 0 if not number else int(variants[number - 1])
         scene, boxes, places = transform_room(
-            upright, truth, free, variant % 4, mirrored=variant >= 4
+            original, truth, standing_places, variant % 4, mirrored=variant >= 4
         )
-        labels = CellLabeller(scene, boxes, names)
+        labeller = CellLabeller(scene, boxes, names)
         trail = [_pose(places, rng) for _ in range(int(rng.integers(1, 4)))]
-        centres = labels.centres[:, :2]
+        centres = labeller.centres[:, :2]
         yield LabelledImage(
-            *_render_map(scene, labels, trail, viewer), "top", trail[-1], centres, names
+            *_render_map(scene, labeller, trail, viewer), "top", trail[-1], centres, names
         )
         if views == 1:
             camera = _pose(places, rng)
-            around = _render_around(scene, labels, camera, renderer)
+            around = _render_around(scene, labeller, camera, renderer)
             yield LabelledImage(*around, "around", camera, centres, names)
             continue
         for _ in range(views):
             camera = replace(_pose(places, rng), vertical_fov=viewer.vertical_fov)
             camera = camera.turned(up=float(rng.choice([0, 0, 0, -15, -30, 30])))
             frame = renderer.draw(scene, camera, *SIZE)
-            labelled = labels.of_view(frame, camera, camera)
-            yield LabelledImage(frame.colours, labelled, "ego", camera, centres, names)
+            labels = labeller.of_view(frame, camera, camera)
+            yield LabelledImage(frame.colours, labels, "ego", camera, centres, names)
 
 
 def transform_room(
@@ -137,53 +137,55 @@ def transform_room(
         The scene, the boxes of its objects, and the positions.
     """
     angle = np.pi / 2 * quarters
-    turn = np.round(
+    rotation = np.round(
         [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]
     )
     if mirrored:
-        turn = turn @ np.diag([-1.0, 1.0, 1.0])
-    corners = scene.bounds @ turn.T
+        rotation = rotation @ np.diag([-1.0, 1.0, 1.0])
+    corners = scene.bounds @ rotation.T
     bounds = np.stack([corners.min(axis=0), corners.max(axis=0)])
     shift = scene.bounds[0] - bounds[0]
-    points = (scene.points @ turn.T + shift).astype(np.float32)
-    # the mirror image of a box is a box; keep its axes right-handed
-    hands = np.array([[1.0], [1.0], [-1.0 if mirrored else 1.0]])
+    points = (scene.points @ rotation.T + shift).astype(np.float32)
+    # The mirror image of a box is a box; keep its axes right-handed
+    axis_signs = np.array([[1.0], [1.0], [-1.0 if mirrored else 1.0]])
     boxes = [
-        OrientedBox(turn @ thing.centre + shift, thing.size, thing.axes @ turn.T * hands)
-        for thing in truth.objects
+        OrientedBox(
+            rotation @ entry.centre + shift, entry.size, entry.axes @ rotation.T * axis_signs
+        )
+        for entry in truth.objects
     ]
-    return replace(scene, points=points, bounds=bounds + shift), boxes, places @ turn.T + shift
+    return replace(scene, points=points, bounds=bounds + shift), boxes, places @ rotation.T + shift
 
 
 def _pose(places: NDArray[np.float64], rng: np.random.Generator) -> Camera:
     x, y, z = (float(value) for value in places[int(rng.integers(len(places)))])
-    place: Vector = (x, y, z)
+    position: Vector = (x, y, z)
     yaw = (
         float(rng.choice([0, 90, 180, -90]))
         if rng.random() < 0.3
         else float(rng.integers(-36, 36) * 5)
     )
-    return Camera(place, yaw)
+    return Camera(position, yaw)
 
 
 def _render_map(
-    scene: Scene, labels: CellLabeller, trail: list[Camera], viewer: Viewer
+    scene: Scene, labeller: CellLabeller, trail: list[Camera], viewer: Viewer
 ) -> tuple[NDArray[np.uint8], CellLabels]:
-    picture = viewer.top(scene, trail[-1], trail)
-    frame = viewer.renderer.draw(scene, picture.camera, *SIZE)
-    return picture.image, labels.of_map(frame, picture.camera)  # type: ignore[arg-type]
+    map_view = viewer.top(scene, trail[-1], trail)
+    frame = viewer.renderer.draw(scene, map_view.camera, *SIZE)
+    return map_view.image, labeller.of_map(frame, map_view.camera)  # type: ignore[arg-type]
 
 
 def _render_around(
-    scene: Scene, labels: CellLabeller, camera: Camera, renderer: Renderer
+    scene: Scene, labeller: CellLabeller, camera: Camera, renderer: Renderer
 ) -> tuple[NDArray[np.uint8], CellLabels]:
-    picture, _ = draw_around(renderer, scene, camera, SIZE)
+    image, _ = draw_around(renderer, scene, camera, SIZE)
     ahead = camera_ahead(camera, SIZE)
     parts = []
     for left in (0.0, -90.0, 90.0, 180.0):
         view = ahead.turned(left)
-        parts.append(labels.of_view(renderer.draw(scene, view, *cell_size(SIZE)), view, ahead))
-    return picture, join_directions(parts)
+        parts.append(labeller.of_view(renderer.draw(scene, view, *cell_size(SIZE)), view, ahead))
+    return image, join_directions(parts)
 
 
 def write(out: Path, scans: list[Path], seed: int = 0) -> int:
@@ -201,19 +203,22 @@ def write(out: Path, scans: list[Path], seed: int = 0) -> int:
     kinds = create(out / "kinds.npy", "w+", np.uint8, (count,))
     renderer = make_renderer()
     viewer = Viewer(renderer, SIZE, FIELD_DEGREES)
-    done, lines = 0, []
+    count_written, lines = 0, []
     for number, scan in enumerate(scans):
         rng = np.random.default_rng((seed, number))
-        for image in room_images(scan, rng, renderer, viewer):
-            pictures[done] = resize(Image.fromarray(image.picture))
-            classes[done], targets[done] = image.labelled.classes, image.labelled.targets
-            kinds[done] = KINDS.index(image.kind)
-            lines.append({"home": scan.stem, **image.told()})
-            done += 1
+        for labelled_image in room_images(scan, rng, renderer, viewer):
+            pictures[count_written] = resize(Image.fromarray(labelled_image.image))
+            classes[count_written], targets[count_written] = (
+                labelled_image.labels.classes,
+                labelled_image.labels.targets,
+            )
+            kinds[count_written] = KINDS.index(labelled_image.kind)
+            lines.append({"home": scan.stem, **labelled_image.description()})
+            count_written += 1
     viewer.close()
     (out / SHOWN_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (out / "done").write_text(str(done))
-    return done
+    (out / "done").write_text(str(count_written))
+    return count_written
 
 
 def main() -> None:

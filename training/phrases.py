@@ -16,13 +16,18 @@ from training.wording import small_wording
 
 LABELS = tuple(sorted({kind.label for kind in CATALOGUE.values()}))  # object labels
 
-LONGEST = 600  # maximum characters per phrase; the grammar guide rejects tokens of 1,024 bytes
+MAX_PHRASE_CHARS = (
+    600  # maximum characters per phrase; the grammar guide rejects tokens of 1,024 bytes
+)
 
-SHORTEST = 12  # minimum characters per phrase; shorter ones are left to the merges
+MIN_PHRASE_CHARS = 12  # minimum characters per phrase; shorter ones are left to the merges
 
-HOLE = "\0"  # placeholder for what varies between dialogues
+HOLE = "\0"  # placeholder for text that varies between dialogues
 
-NUMBERED = (987654, 456789)  # turns and field of view in degrees that occur in no fixed text
+PLACEHOLDER_NUMBERS = (
+    987654,
+    456789,
+)  # turns and field of view in degrees that occur in no fixed text
 
 # Question texts with holes.
 QUESTIONS = (
@@ -40,7 +45,7 @@ QUESTIONS = (
 )
 
 # Errors in replies: keys of texts that appear whole in dialogues, and parts of other texts.
-WHOLE = (
+ERROR_TEXTS = (
     "feedback.unreadable",
     "feedback.cut_off",
     "it asks for nothing: give a move, look_at, view, answer or done",
@@ -56,7 +61,7 @@ WHOLE = (
 )
 
 # The most frequent parts of move feedback. Keep in sync with the small model's wording.
-MOVES = (
+MOVE_FEEDBACK = (
     "Turned to the point (",
     "; then turned to the point again from there",
     "Rotation and pitch were left out, as look_at was given",
@@ -73,7 +78,7 @@ MOVES = (
     "was limited to ",
 )
 
-AMOUNTS = [field.name for field in FIELDS if field.amount is not None]
+AMOUNT_FIELDS = [field.name for field in FIELDS if field.amount is not None]
 
 
 def phrases() -> list[str]:
@@ -86,14 +91,14 @@ def phrases() -> list[str]:
         unique.update(dict.fromkeys(_cut(text)))
     for text in (*QUESTIONS, *dialogue_texts(), ". Go forward until the "):
         unique.update(dict.fromkeys(text.split(HOLE)))
-    return [text for text in unique if len(text) >= SHORTEST]
+    return [text for text in unique if len(text) >= MIN_PHRASE_CHARS]
 
 
 def whole_pieces() -> list[str]:
     """Return the texts that no merge may split, longest first: the skeleton of replies, and short prompt texts."""
     skeleton = [
         '{"reasoning": "',
-        *(f'{before}, "{name}": ' for name in AMOUNTS for before in ('"', "")),
+        *(f'{before}, "{name}": ' for name in AMOUNT_FIELDS for before in ('"', "")),
         *(f'{before}, "look_at": [' for before in ('"', "")),
         *(f'{before}, "view": "' for before in ('"', "", "]")),
         *(f'{before}, "answer": null, "done": false}}' for before in ('"', "", "]")),
@@ -126,7 +131,7 @@ def numbers() -> list[str]:
     """Return the parts of numbers in replies that become tokens: metres before and after the point, and bearings."""
     metres = [f" {whole}.0" for whole in ("-0", "-1", *range(25))]
     tenths = [f"0.{tenth}" for tenth in range(10)]
-    return [*metres, *tenths, *(f" {way}," for way in range(0, 360, 5))]
+    return [*metres, *tenths, *(f" {bearing}," for bearing in range(0, 360, 5))]
 
 
 def texts() -> Iterator[tuple[str, int]]:
@@ -149,39 +154,39 @@ def texts() -> Iterator[tuple[str, int]]:
 
 
 def dialogue_texts() -> list[str]:
-    """Return what a dialogue contains besides instructions and questions, with holes."""
+    """Return the texts of a dialogue other than instructions and questions, with holes."""
     wording = small_wording()
 
-    def say(key: str, **values: str) -> str:
+    def text_with_holes(key: str, **values: str) -> str:
         holes = dict.fromkeys(placeholders(wording.templates[key]), HOLE)
         return wording(key, **holes | values)
 
-    options = (("A", "B"), ("A", "B", "C"), ("A", "B", "C", "D"))
-    forms = [answer_form("letter", letters, wording) for letters in options]
+    letter_sets = (("A", "B"), ("A", "B", "C"), ("A", "B", "C", "D"))
+    forms = [answer_form("letter", letters, wording) for letters in letter_sets]
     return [
-        *("\n" + say("question.answer", form=form) for form in forms),
-        "\n" + say("question.answer_number", form=say("question.number")),
-        "\n" + say("question.answer", form=say("question.text")),
+        *("\n" + text_with_holes("question.answer", form=form) for form in forms),
+        "\n" + text_with_holes("question.answer_number", form=text_with_holes("question.number")),
+        "\n" + text_with_holes("question.answer", form=text_with_holes("question.text")),
         ". You stand at [",
         ", in place of ",
-        say("turn.last"),
+        text_with_holes("turn.last"),
         "The camera did not move.",
-        *(say(text) if text in wording.templates else text for text in WHOLE),
-        *MOVES,
+        *(text_with_holes(text) if text in wording.templates else text for text in ERROR_TEXTS),
+        *MOVE_FEEDBACK,
     ]
 
 
 def _instructions() -> list[str]:
     """Return the instructions of every kind of run, with holes for the number of turns and the field of view."""
-    (turns, field), wording = NUMBERED, small_wording()
+    (turns, field), wording = PLACEHOLDER_NUMBERS, small_wording()
     ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
     unique: dict[str, None] = {}
-    for most in (turns, 1):
-        prompts = [Prompt(most, field, (), wording=wording)]
+    for max_turns in (turns, 1):
+        prompts = [Prompt(max_turns, field, (), wording=wording)]
         prompts += [
-            Prompt(most, field, kinds, shown, wording=wording)
+            Prompt(max_turns, field, kinds, num_shown, wording=wording)
             for kinds in ordered
-            for shown in (0, 1, 4)
+            for num_shown in (0, 1, 4)
         ]
         for prompt in prompts:
             text = prompt.instructions.replace(str(turns), HOLE).replace(f"{field:g}", HOLE)
@@ -206,8 +211,8 @@ def _blocks(texts: list[str]) -> list[str]:
         run = ""
         for line, next_line in zip(text, [*text[1:], ""], strict=True):
             run += line
-            together = after[line] == {next_line} and before[next_line] == {line}
-            if not together or len(run) + len(next_line) > LONGEST:
+            is_inseparable = after[line] == {next_line} and before[next_line] == {line}
+            if not is_inseparable or len(run) + len(next_line) > MAX_PHRASE_CHARS:
                 unique[run.strip("\n")] = None
                 run = ""
     return list(unique)

@@ -1,4 +1,4 @@
-"""Imitation with corrections: what the expert would have replied in each turn of the learner's own dialogues.
+"""Imitation with corrections: the expert's reply in each turn of the learner's own dialogues.
 
     python -m training.practice RUNS MESSAGES.jsonl
 
@@ -50,8 +50,8 @@ def expert_replies(state: QuestionState, policy: Expert) -> list[str]:
     replies = []
     for number, turn in enumerate(state.turns):
         views += turn.views
-        last = number == state.max_turns - 1
-        replies.append(policy.reply(LearnerState(state.id, number, tuple(views), last)))
+        is_last = number == state.max_turns - 1
+        replies.append(policy.reply(LearnerState(state.id, number, tuple(views), is_last)))
     return replies
 
 
@@ -59,7 +59,7 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
     """Yield a dialogue for every turn in which learner and expert disagree, and for the last turn.
 
     Earlier messages are the learner's. Every reply of the expert is learned once; replies on which both agree are
-    learned in the next dialogue yielded.
+    learned in the next dialogue that is yielded.
     """
     messages: list[Message] = []
     agreed: list[int] = []
@@ -74,21 +74,21 @@ def corrections(state: QuestionState, replies: Sequence[str]) -> Iterator[Correc
         messages.append(learner_message)
 
 
-def practise(folder: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
+def corrected_dialogues(run: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's dialogues, with image paths relative to a folder.
 
     Raises RunLogError if the run cannot be read, and the errors of `expert_replies`.
     """
-    config = folder.config
-    base = folder.path.resolve().relative_to(relative_to.resolve())
-    started_states = [state for state in folder.states if state.turns]
-    with closing(expert(folder.questions, config.seed, config, strays=False)) as policy:
+    config = run.config
+    base = run.path.resolve().relative_to(relative_to.resolve())
+    started_states = [state for state in run.states if state.turns]
+    with closing(expert(run.questions, config.seed, config, makes_wrong_turns=False)) as policy:
         for state in started_states:
             for correction in corrections(state, expert_replies(state, policy)):
                 yield {
                     "id": state.id,
-                    "run": folder.name,
-                    "messages": [relocate(entry, base) for entry in correction.messages],
+                    "run": run.name,
+                    "messages": [relocate(message, base) for message in correction.messages],
                     "type": state.question.type,
                     "scene": state.question.scene,
                     "score": None,
@@ -99,7 +99,7 @@ def practise(folder: RunData, relative_to: Path) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Write the corrected dialogues of the most recent run and print their number."""
     runs, file = map(Path, sys.argv[1:])
-    lines = list(practise(find_run(runs, "recent"), file.parent))
+    lines = list(corrected_dialogues(find_run(runs, "recent"), file.parent))
     file.write_bytes(json_lines(lines))
     print(f"{len(lines)} dialogues in {file}")
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 # By arm: the share of a folder's questions to ask, and the options of the run.
-SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
+ARMS: dict[str, tuple[float, tuple[str, ...]]] = {
     "free": (0.6, ()),
     "start": (0.3, ("--views", "start")),
     "four": (0.2, ("--views", "four")),
@@ -26,11 +26,11 @@ SHARES: dict[str, tuple[float, tuple[str, ...]]] = {
     "black-start": (0.03, ("--pictures", "black", "--views", "start")),
 }
 
-HOW = "--image-size 320x240 --quiet".split()
+RUN_OPTIONS = "--image-size 320x240 --quiet".split()
 
-SCRIPTED = "--engine scripted --max-batched-turns 0 --model".split()
+EXPERT_OPTIONS = "--engine scripted --max-batched-turns 0 --model".split()
 
-LEARNING = "--no-guide --model".split()
+LEARNER_OPTIONS = "--no-guide --model".split()
 
 
 def record(
@@ -54,42 +54,44 @@ def record(
     Raises:
         subprocess.CalledProcessError: A run failed.
     """
-    engine_options = (*SCRIPTED, model) if learner is None else (*LEARNING, str(learner))
-    count = sum(1 for _ in (rooms / "questions.jsonl").open())
+    engine_options = (
+        (*EXPERT_OPTIONS, model) if learner is None else (*LEARNER_OPTIONS, str(learner))
+    )
+    num_questions = sum(1 for _ in (rooms / "questions.jsonl").open())
     files = []
-    for number, (arm, (part, options)) in enumerate(SHARES.items()):
+    for index, (arm, (arm_share, options)) in enumerate(ARMS.items()):
         folder = out / "runs" / rooms.name / arm
         messages = folder / "messages.jsonl"
         if not messages.is_file():
-            limit = max(1, round(count * part * share))
-            selection = "--limit", str(limit), "--seed", str(seed + number)
-            _run(folder, rooms, (*engine_options, *options, *selection))
+            limit = max(1, round(num_questions * arm_share * share))
+            selection = "--limit", str(limit), "--seed", str(seed + index)
+            _start_or_resume(folder, rooms, (*engine_options, *options, *selection))
             if learner is None:
-                kind = "--format", "messages", "--to", str(messages)
-                _call("export", "recent", "--output", str(folder), *kind)
+                target = "--format", "messages", "--to", str(messages)
+                _render_agent("export", "recent", "--output", str(folder), *target)
             else:
-                _python("training.practice", folder, messages)
+                _run_module("training.practice", folder, messages)
         files.append(messages)
-    folder_of_data = out / rooms.name
-    _python("training.encode", folder_of_data, *files)
-    return folder_of_data
+    data_folder = out / rooms.name
+    _run_module("training.encode", data_folder, *files)
+    return data_folder
 
 
-def _run(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
+def _start_or_resume(folder: Path, rooms: Path, options: tuple[str, ...]) -> None:
     """Start a run, or resume an interrupted one."""
-    where = "--output", str(folder)
+    output = "--output", str(folder)
     if folder.is_dir() and any(folder.iterdir()):
-        _call("--continue", "recent", "--quiet", *where)
+        _render_agent("--continue", "recent", "--quiet", *output)
         return
     benchmark = "--batch", "--benchmark", str(rooms / "questions.jsonl"), "--shuffle"
-    _call(*benchmark, *HOW, *options, *where)
+    _render_agent(*benchmark, *RUN_OPTIONS, *options, *output)
 
 
-def _call(*arguments: str) -> None:
-    _python("training.run", *arguments)
+def _render_agent(*arguments: str) -> None:
+    _run_module("training.run", *arguments)
 
 
-def _python(module: str, *arguments: str | Path) -> None:
+def _run_module(module: str, *arguments: str | Path) -> None:
     subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=True)
 
 

@@ -18,7 +18,7 @@ from render_agent.dialogue.wording import FILE_NAME
 from training.optimizer import WEIGHTS, load_weights, read_weights
 from training.wording import FILE
 
-MOST_WEIGHTS, MOST_BYTES = 12_000_000, 25_000_000
+MAX_WEIGHTS, MAX_BYTES = 12_000_000, 25_000_000
 
 
 def ship(directory: Path, *checkpoints: Path) -> Path:
@@ -33,10 +33,8 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
 
     model = mean_model(*checkpoints)
     count = sum(weight.numel() for weight in model.parameters())
-    if count > MOST_WEIGHTS:
-        raise ValueError(
-            f"the model has {count:,} weights; at most {MOST_WEIGHTS:,} can be shipped"
-        )
+    if count > MAX_WEIGHTS:
+        raise ValueError(f"the model has {count:,} weights; at most {MAX_WEIGHTS:,} can be shipped")
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent) as scratch:
         model.to(torch.float16).save_pretrained(scratch)
@@ -45,8 +43,8 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
         shutil.copyfile(FILE, Path(scratch) / FILE_NAME)
         files = sorted(Path(scratch).iterdir(), key=lambda file: file.name == WEIGHTS)
         size = sum(file.stat().st_size for file in files)
-        if size > MOST_BYTES:
-            raise ValueError(f"the model has {size:,} bytes; at most {MOST_BYTES:,} can be shipped")
+        if size > MAX_BYTES:
+            raise ValueError(f"the model has {size:,} bytes; at most {MAX_BYTES:,} can be shipped")
         directory.mkdir(exist_ok=True)
         for file in files:
             file.replace(directory / file.name)
@@ -55,15 +53,15 @@ def ship(directory: Path, *checkpoints: Path) -> Path:
 
 def mean_model(*checkpoints: Path) -> Any:
     """Return the float32 model of a checkpoint, or of the mean of several."""
-
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 
     model = new_model(small_tokenizer(), 0)
-    checkpoints_weights = [read_weights(checkpoint) for checkpoint in checkpoints]
+    weights_by_checkpoint = [read_weights(checkpoint) for checkpoint in checkpoints]
     weights = {
-        name: sum(some[name] for some in checkpoints_weights) / len(checkpoints_weights)
-        for name in checkpoints_weights[0]
+        name: sum(checkpoint_weights[name] for checkpoint_weights in weights_by_checkpoint)
+        / len(weights_by_checkpoint)
+        for name in weights_by_checkpoint[0]
     }
     missing_names = load_weights(model, weights)
     if missing_names:

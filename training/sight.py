@@ -1,4 +1,4 @@
-"""Features of the images in dialogues: precomputed in files, or computed by a tower that is being trained.
+"""Image features of dialogues: precomputed in files, or computed by a tower that is being trained.
 
 python -m training.sight CHECKPOINT DIALOGUES...
 
@@ -20,13 +20,15 @@ from training.optimizer import compute_dtype, load_weights, read_weights
 from training.shape import TOKENS, WIDTH
 
 FEATURES = "features.npy"
-AT_ONCE = 48
+BATCH_SIZE = 48
 
 
 class StoredFeatures:
     """Precomputed features: bfloat16, stored as int16 because numpy has no bfloat16.
 
-    `offsets` has the number of the first image of each folder.
+    Attributes:
+        arrays: Features of each folder.
+        offsets: Row of the first image of each folder.
     """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
@@ -34,36 +36,36 @@ class StoredFeatures:
         ends = np.cumsum([0, *map(len, arrays)])
         self.offsets = [int(end) for end in ends[:-1]]
 
-    def rows(self, numbers: Sequence[int]) -> Any:
+    def stack(self, rows: Sequence[int]) -> Any:
         """Return rows of the files, stacked."""
-        places = np.searchsorted(self.offsets, numbers, side="right") - 1
+        folders = np.searchsorted(self.offsets, rows, side="right") - 1
         return np.stack(
             [
-                self.arrays[place][number - self.offsets[place]]
-                for place, number in zip(places, numbers, strict=True)
+                self.arrays[folder][row - self.offsets[folder]]
+                for folder, row in zip(folders, rows, strict=True)
             ]
         )
 
-    def __call__(self, numbers: Sequence[int]) -> tuple[Any, Any]:
-        """Return the features of images, two of (n, 70, 256) bfloat16."""
+    def __call__(self, rows: Sequence[int]) -> tuple[Any, Any]:
+        """Return the features of images, two arrays of (n, 70, 256) bfloat16."""
         import torch
 
-        features = torch.from_numpy(self.rows(numbers)).view(torch.bfloat16)
+        features = torch.from_numpy(self.stack(rows)).view(torch.bfloat16)
         return features[:, 0], features[:, 1]
 
 
 class ComputedFeatures(StoredFeatures):
-    """Features computed by a vision tower on demand. `arrays` has the images."""
+    """Features computed on demand by a vision tower; `arrays` contains the images."""
 
     def __init__(self, model: Any, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
         self.model = model
 
-    def __call__(self, numbers: Sequence[int]) -> tuple[Any, Any]:
-        """Return the features of images, two of (n, 70, 256), attached to the tower's graph."""
+    def __call__(self, rows: Sequence[int]) -> tuple[Any, Any]:
+        """Return the features of images, two arrays of (n, 70, 256), attached to the tower's graph."""
         import torch
 
-        return encode_images(self.model, torch.from_numpy(self.rows(numbers)))
+        return encode_images(self.model, torch.from_numpy(self.stack(rows)))
 
 
 def load_features(folders: Sequence[Path]) -> StoredFeatures:
@@ -72,7 +74,7 @@ def load_features(folders: Sequence[Path]) -> StoredFeatures:
 
 
 def make_features(model: Any, folders: Sequence[Path]) -> ComputedFeatures:
-    """Return the images in folders of dialogues as features of a model's tower."""
+    """Return features of the images in folders of dialogues, computed by a model's tower on demand."""
     return ComputedFeatures(
         model, [np.load(folder / IMAGES_FILE, mmap_mode="r") for folder in folders]
     )
@@ -82,24 +84,23 @@ def store_features(model: Any, folder: Path) -> int:
     """Compute and atomically write the features of a folder's images; return their number."""
     import torch
 
-    pictures = np.load(folder / IMAGES_FILE, mmap_mode="r")
-    seen = make_features(model, [folder])
-    shape = len(pictures), 2, TOKENS, WIDTH
+    computed = make_features(model, [folder])
+    num_images = len(computed.arrays[0])
+    shape = num_images, 2, TOKENS, WIDTH
     partial = folder / f"{FEATURES}.part"
     out = np.lib.format.open_memmap(partial, "w+", np.int16, shape)
-    for start in range(0, len(pictures), AT_ONCE):
-        numbers = range(start, min(start + AT_ONCE, len(pictures)))
+    for start in range(0, num_images, BATCH_SIZE):
+        rows = range(start, min(start + BATCH_SIZE, num_images))
         with torch.no_grad():
-            features = torch.stack(seen(list(numbers)), dim=1)
+            features = torch.stack(computed(list(rows)), dim=1)
         out[start : start + len(features)] = features.to(torch.bfloat16).view(torch.int16).numpy()
     out.flush()
     partial.replace(folder / FEATURES)
-    return len(pictures)
+    return num_images
 
 
 def main() -> None:
     """Write the features for every folder named on the command line."""
-
     from training.shape import new_model
     from training.tokenizer import small_tokenizer
 

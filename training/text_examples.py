@@ -48,12 +48,19 @@ DRILL_ROUNDS = 30  # rounds of drills per room, each with the room rotated diffe
 
 
 class TextExample(NamedTuple):
-    """A question, and its reply in a given and a learned part. `before` has the messages between them."""
+    """A question and its reply.
+
+    Attributes:
+        question: The question.
+        prefix: Beginning of the reply, which is not learned.
+        completion: Rest of the reply, which is learned.
+        history: Messages between question and reply.
+    """
 
     question: Question
-    given: str
-    learned: str
-    before: tuple[Message, ...] = ()
+    prefix: str
+    completion: str
+    history: tuple[Message, ...] = ()
 
 
 NOWHERE = Camera((0.0, 0.0, 0.0), 0.0, 0.0, 60.0)  # camera of a run without views
@@ -70,10 +77,7 @@ def blind_messages(question: Question, turns: int = 9) -> list[Message]:
 
 
 def text_examples(examples: Iterable[TextExample], processor: Any) -> list[EncodedDialogue]:
-    """Encode examples as dialogues without images in which only the second part of the reply is learned.
-
-    Raises ValueError if the two parts of a reply cannot be found in the encoded dialogue.
-    """
+    """Encode examples as dialogues without images in which only completions are learned."""
     encoder = Encoder(processor)
     remaining = iter(examples)
     encoded = []
@@ -81,12 +85,12 @@ def text_examples(examples: Iterable[TextExample], processor: Any) -> list[Encod
         dialogues = [
             [
                 *blind_messages(example.question),
-                *example.before,
-                assistant(example.given + example.learned),
+                *example.history,
+                assistant(example.prefix + example.completion),
             ]
             for example in chunk
         ]
-        arrays = encoder.encode(dialogues, [example.given for example in chunk])
+        arrays = encoder.encode(dialogues, [example.prefix for example in chunk])
         for example, (ids, learned) in zip(chunk, arrays, strict=True):
             question = example.question
             encoded.append(
@@ -112,21 +116,21 @@ def rooms_examples(folder: Path, variants: int = VARIANTS) -> list[TextExample]:
 
 
 def _located(question: Question, knowledge: Knowledge, rng: random.Random) -> TextExample:
-    """Return an example with the positions before the question and the whole reply learned.
+    """Return an example with object positions before the question and the whole reply as completion.
 
-    Room sizes do not follow from positions, so for such questions the first part of the reply is given.
+    Room sizes do not follow from positions, so those questions keep the expert's prefix.
     """
-    given, learned = omniscient_reply(question, knowledge)
+    prefix, completion = omniscient_reply(question, knowledge)
     names = question_categories(question)
     if not names:
-        return TextExample(question, given, learned)
+        return TextExample(question, prefix, completion)
     others = sorted(knowledge.boxes.keys() - set(names))
-    listed = [*dict.fromkeys(names), *rng.sample(others, min(MAX_OTHERS, len(others)))]
-    rng.shuffle(listed)
-    spots = knowledge.spots()
-    where = "; ".join(f"{name} {format_places(spots.get(name, ()))}" for name in listed)
-    listed_question = replace(question, text=f"What is where: {where}.\n\n{question.text}")
-    return TextExample(listed_question, "", given + learned)
+    listed_names = [*dict.fromkeys(names), *rng.sample(others, min(MAX_OTHERS, len(others)))]
+    rng.shuffle(listed_names)
+    positions = knowledge.spots()
+    listing = "; ".join(f"{name} {format_places(positions.get(name, ()))}" for name in listed_names)
+    listed_question = replace(question, text=f"What is where: {listing}.\n\n{question.text}")
+    return TextExample(listed_question, "", prefix + completion)
 
 
 def drill_examples(folder: Path, rounds: int = DRILL_ROUNDS) -> Iterator[TextExample]:
@@ -137,24 +141,26 @@ def drill_examples(folder: Path, rounds: int = DRILL_ROUNDS) -> Iterator[TextExa
             rotated = rotate_room(knowledge, rng.uniform(0, 2 * math.pi))
             for kind, drill in enumerate(drills.drills(rotated, rng)):
                 name = f"{scene} {number} {kind}"
-                question = Question(name, "rooms", "rooms", scene, drills.TYPE, drill.asked, "text")
-                yield TextExample(question, drill.given, drill.learned)
+                question = Question(
+                    name, "rooms", "rooms", scene, drills.TYPE, drill.question, "text"
+                )
+                yield TextExample(question, drill.prefix, drill.completion)
 
 
 def rotate_room(knowledge: Knowledge, angle: float) -> Knowledge:
-    """Rotate what is known of a room by an angle in radians, shifted so that no position is negative.
+    """Rotate the knowledge of a room by an angle in radians, shifted so that no position is negative.
 
     The answers do not change. Room extents stay along the walls.
     """
     cos, sin = math.cos(angle), math.sin(angle)
-    turn = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    rotation = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
     centres = np.array(
         [box.centre for boxes_of_name in knowledge.boxes.values() for box in boxes_of_name]
     )
-    shift = -(centres @ turn.T).min(axis=0) * (1, 1, 0)
+    shift = -(centres @ rotation.T).min(axis=0) * (1, 1, 0)
     boxes = {
         name: [
-            OrientedBox(turn @ box.centre + shift, box.size, box.axes @ turn.T)
+            OrientedBox(rotation @ box.centre + shift, box.size, box.axes @ rotation.T)
             for box in boxes_of_name
         ]
         for name, boxes_of_name in knowledge.boxes.items()

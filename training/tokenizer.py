@@ -63,8 +63,8 @@ def _build_bpe() -> Any:
     from tokenizers.decoders import ByteLevel
     from tokenizers.models import BPE
 
-    learned = _learn_merges()
-    tokenizer = Tokenizer(BPE(learned["vocab"], [tuple(pair) for pair in learned["merges"]]))
+    bpe = _learn_merges()
+    tokenizer = Tokenizer(BPE(bpe["vocab"], [tuple(pair) for pair in bpe["merges"]]))
     tokenizer.pre_tokenizer = _pre_tokenizer()
     tokenizer.decoder = ByteLevel()
     return tokenizer
@@ -96,7 +96,7 @@ def _learn_merges() -> dict[str, Any]:
         show_progress=False,
     )
     learner.train_from_iterator(
-        (text for text, times in texts() for text in repeat(text, times)), trainer
+        (text for text, count in texts() for text in repeat(text, count)), trainer
     )
-    learned: dict[str, Any] = json.loads(learner.to_str())["model"]
-    return learned
+    bpe: dict[str, Any] = json.loads(learner.to_str())["model"]
+    return bpe

@@ -1,4 +1,4 @@
-"""The small model's wording, which it is trained with regardless of what other models read."""
+"""The small model's wording, which is independent of the wording for other models."""
 
 from __future__ import annotations
 

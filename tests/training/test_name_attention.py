@@ -38,9 +38,9 @@ def test_map_positions_use_the_map_frame_and_the_leftmost_object(tmp_path: Path)
     (places,) = read_places(shown_file(tmp_path, "top", Camera((9.0, 9.0, 1.6), 45.0), shown))
     assert places[LABELS.index("sofa")].tolist() == [1, 3, 1]
     assert places[LABELS.index("chair")].tolist() == [1, 1, 5]
-    others = np.delete(places, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
-    assert (others[:, 0] == 0).all()
-    assert np.isnan(others[:, 1:]).all()
+    not_shown = np.delete(places, [LABELS.index("sofa"), LABELS.index("chair")], axis=0)
+    assert (not_shown[:, 0] == 0).all()
+    assert np.isnan(not_shown[:, 1:]).all()
 
 
 def test_view_positions_are_ahead_and_left_of_the_camera(tmp_path: Path) -> None:
@@ -61,19 +61,19 @@ def test_finder_trains_the_weights_of_the_first_layer() -> None:
     places = torch.zeros(2, len(LABELS), 3)
     loss, _ = finder.loss(merged, places, np.random.default_rng(0))
     loss.backward()
-    named = {
+    trained = {
         f"{part}.{name}": weight
         for part, module in finder.modules.items()
         for name, weight in module.named_parameters()
         if part.startswith("text.")
     }
-    whole = dict(model.model.language_model.named_parameters())
-    assert named
-    for name, weight in named.items():
-        assert weight is whole[name.removeprefix("text.")]
+    all_weights = dict(model.model.language_model.named_parameters())
+    assert trained
+    for name, weight in trained.items():
+        assert weight is all_weights[name.removeprefix("text.")]
         assert weight.grad is not None
         assert weight.grad.abs().max() > 0
     rows = model.model.language_model.embed_tokens.weight.grad.abs().sum(dim=1).nonzero().flatten()
     assert sorted(rows.tolist()) == sorted(finder.ids.tolist())
-    learning = {id(weight) for weight in named.values()}
-    assert all(w.grad is None for w in whole.values() if id(w) not in learning)
+    learning = {id(weight) for weight in trained.values()}
+    assert all(w.grad is None for w in all_weights.values() if id(w) not in learning)

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[Any, Any]:
+def model_and_processor() -> tuple[Any, Any]:
     """Return the model with enlarged random weights, so that all of it affects its logits, and its processor."""
     from training.processor import small_processor
     from training.tokenizer import small_tokenizer
@@ -36,19 +36,19 @@ def images() -> Any:
 
 
 @pytest.fixture(scope="module")
-def processed(made: Any, images: Any) -> Any:
-    shown = [Image.fromarray(image.numpy()) for image in images]
-    return made[1].image_processor(images=shown, return_tensors="pt")
+def processed(model_and_processor: Any, images: Any) -> Any:
+    pictures = [Image.fromarray(image.numpy()) for image in images]
+    return model_and_processor[1].image_processor(images=pictures, return_tensors="pt")
 
 
 def dialogue(parts: list[int | str], image_token: int, seed: int) -> Any:
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     ids: list[int] = []
     for part in parts:
         ids += (
             [image_token] * TOKENS
             if isinstance(part, str)
-            else chance.integers(300, 900, part).tolist()
+            else rng.integers(300, 900, part).tolist()
         )
     return np.array(ids, np.int16)
 
@@ -56,7 +56,7 @@ def dialogue(parts: list[int | str], image_token: int, seed: int) -> Any:
 def two_dialogues(image_token: int) -> Batch:
     """Return dialogues of different lengths that show two images and one."""
     ids = [dialogue([12, "a", 3, "b", 20], image_token, 1), dialogue([30, "c", 9], image_token, 2)]
-    weights = [np.concatenate([[0], np.ones(len(some) - 1)]).astype(np.float32) for some in ids]
+    weights = [np.concatenate([[0], np.ones(len(row) - 1)]).astype(np.float32) for row in ids]
     return batch_of(ids, weights, [[0, 1], [2]], 0)
 
 
@@ -65,21 +65,26 @@ def test_patches_match_the_image_processor(images: Any, processed: Any) -> None:
 
 
 def test_images_encode_as_in_the_models_own_vision_tower(
-    made: Any, images: Any, processed: Any
+    model_and_processor: Any, images: Any, processed: Any
 ) -> None:
-    model, _ = made
+    model, _ = model_and_processor
     with torch.no_grad():
-        own = model.model.visual(processed["pixel_values"], grid_thw=processed["image_grid_thw"])
-        tokens, deeper = encode_images(model, images)
-    assert own.pooler_output.std() > 0.01
-    for ours, theirs in ((tokens, own.pooler_output), (deeper, own.deepstack_features[0])):
+        expected = model.model.visual(
+            processed["pixel_values"], grid_thw=processed["image_grid_thw"]
+        )
+        tokens, deepstack = encode_images(model, images)
+    assert expected.pooler_output.std() > 0.01
+    for ours, theirs in (
+        (tokens, expected.pooler_output),
+        (deepstack, expected.deepstack_features[0]),
+    ):
         torch.testing.assert_close(ours.reshape(theirs.shape), theirs, atol=2e-4, rtol=1e-4)
 
 
 def test_padding_on_the_right_does_not_change_the_logits(
-    made: Any, images: Any, processed: Any
+    model_and_processor: Any, images: Any, processed: Any
 ) -> None:
-    model, _ = made
+    model, _ = model_and_processor
     image_token = model.config.image_token_id
     batch = two_dialogues(image_token)
     ids = torch.from_numpy(batch.ids)
@@ -87,20 +92,20 @@ def test_padding_on_the_right_does_not_change_the_logits(
     mask[1, 30 + TOKENS + 9 :] = 0
     with torch.no_grad():
         logits, learned = predict(model, batch, encode_images(model, images))
-        own = model(
+        own_logits = model(
             input_ids=ids,
             attention_mask=mask,
             mm_token_type_ids=(ids == image_token).long(),
             pixel_values=processed["pixel_values"],
             image_grid_thw=processed["image_grid_thw"],
         ).logits
-    expected = own.reshape(-1, own.shape[-1])[learned - 1]
+    expected = own_logits.reshape(-1, own_logits.shape[-1])[learned - 1]
     assert len(learned) == int((batch.weights > 0).sum()) > 200
     torch.testing.assert_close(logits, expected, atol=2e-3, rtol=1e-3)
 
 
-def test_only_weighted_tokens_are_predicted(made: Any) -> None:
-    model, processor = made
+def test_only_weighted_tokens_are_predicted(model_and_processor: Any) -> None:
+    model, processor = model_and_processor
     ids = dialogue([40], model.config.image_token_id, 4)
     weights = np.zeros(40, np.float32)
     weights[30:] = 1

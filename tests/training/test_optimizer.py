@@ -23,7 +23,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def made(**options):
+def make_masters(**options):
     """Return two small bfloat16 networks with fixed weights, one of them slow, and their masters."""
     torch.manual_seed(1)
     parts = {
@@ -39,55 +39,55 @@ def made(**options):
     return modules, MasterWeights(modules, decay=0.02, slow=("visual",), factor=0.3, **options)
 
 
-def trained(modules, masters, steps):
+def train(modules, masters, steps):
     """Take some steps, each on its own examples; return the gradient norms."""
     norms = []
     for step in steps:
-        chance = torch.Generator().manual_seed(step)
-        given = torch.randn(16, 12, generator=chance).to(torch.bfloat16)
-        wanted = torch.randint(5, (16,), generator=chance)
-        scores = modules["text"](modules["visual"](given)).float()
-        torch.nn.functional.cross_entropy(scores, wanted).backward()
-        norms.append(masters.step(rate_at(step, 4, 0.01, warm=2)))
+        generator = torch.Generator().manual_seed(step)
+        inputs = torch.randn(16, 12, generator=generator).to(torch.bfloat16)
+        targets = torch.randint(5, (16,), generator=generator)
+        logits = modules["text"](modules["visual"](inputs)).float()
+        torch.nn.functional.cross_entropy(logits, targets).backward()
+        norms.append(masters.step(rate_at(step, 4, 0.01, warm_up=2)))
     return norms
 
 
 def test_resumed_training_gives_identical_weights(tmp_path):
-    modules, masters = made()
-    whole = trained(modules, masters, range(4))
-    started, first = made()
-    norms = trained(started, first, range(2))
-    checkpoint = tmp_path / "some.pt"
-    save(checkpoint, 2, 0.5, first.state())
+    modules, masters = make_masters()
+    expected_norms = train(modules, masters, range(4))
+    first_modules, first_masters = make_masters()
+    norms = train(first_modules, first_masters, range(2))
+    checkpoint = tmp_path / "checkpoint.pt"
+    save(checkpoint, 2, 0.5, first_masters.state())
     saved = torch.load(checkpoint)
     assert (saved["step"], saved["hours"]) == (2, 0.5)
 
     torch.manual_seed(9)
-    again, second = made()
+    new_modules, resumed = make_masters()
     with torch.no_grad():
-        for weight in (*again["visual"].parameters(), *again["text"].parameters()):
+        for weight in (*new_modules["visual"].parameters(), *new_modules["text"].parameters()):
             weight.zero_()  # only the saved state is left
-    second.restore(saved["masters"])
-    norms += trained(again, second, range(2, 4))
-    assert norms == whole
+    resumed.restore(saved["masters"])
+    norms += train(new_modules, resumed, range(2, 4))
+    assert norms == expected_norms
     for name, copy in masters.copies.items():
-        assert torch.equal(copy, second.copies[name]), name
-        assert torch.equal(masters.named[name], second.named[name]), name
+        assert torch.equal(copy, resumed.copies[name]), name
+        assert torch.equal(masters.named[name], resumed.named[name]), name
     for name, optimizer in masters.optimizers.items():
-        one, other = optimizer.state_dict(), second.optimizers[name].state_dict()
-        assert one["state"].keys() == other["state"].keys()
-        for number, values in one["state"].items():
-            assert all(torch.equal(values[key], other["state"][number][key]) for key in values)
-    save(checkpoint, 4, 1.0, second.state())
+        expected, actual = optimizer.state_dict(), resumed.optimizers[name].state_dict()
+        assert expected["state"].keys() == actual["state"].keys()
+        for number, values in expected["state"].items():
+            assert all(torch.equal(values[key], actual["state"][number][key]) for key in values)
+    save(checkpoint, 4, 1.0, resumed.state())
     assert torch.load(checkpoint)["step"] == 4
     assert [*tmp_path.iterdir()] == [checkpoint]  # no partial files
 
 
 def test_model_holds_rounded_copies_of_precise_masters():
-    modules, masters = made()
+    modules, masters = make_masters()
     before = {name: copy.clone() for name, copy in masters.copies.items()}
     for step in range(3):
-        trained(modules, masters, [step])
+        train(modules, masters, [step])
         for name, weight in masters.named.items():
             assert weight.grad is None
             assert torch.equal(weight, masters.copies[name].to(torch.bfloat16))
@@ -97,7 +97,7 @@ def test_model_holds_rounded_copies_of_precise_masters():
 
 
 def test_step_size_and_decay_depend_on_the_kind_of_weight():
-    _, masters = made()
+    _, masters = make_masters()
     before = {name: copy.clone() for name, copy in masters.copies.items()}
     for weight in masters.named.values():
         weight.grad = torch.full_like(weight, 1e-3)
@@ -110,21 +110,21 @@ def test_step_size_and_decay_depend_on_the_kind_of_weight():
             length = (copy - before[name] * (1 - MUON_RATE_FACTOR * rate * decay)).norm()
             assert length == pytest.approx(MUON_RATE_FACTOR * rate * 0.2 * math.sqrt(24), rel=0.35)
             continue
-        # the first step of Adam has the size of the rate, whatever the gradient
+        # the first step of Adam has the size of the rate for any gradient
         torch.testing.assert_close(
             copy, before[name] * (1 - rate * decay) - rate, atol=2e-8, rtol=1e-4
         )
 
 
 def test_gradients_are_clipped_by_their_global_norm():
-    _, masters = made()
+    _, masters = make_masters()
     for weight in masters.named.values():
         weight.grad = torch.full_like(weight, 8.0)
     norm = masters.step(0.0)
     count = sum(copy.numel() for copy in masters.copies.values())
     assert norm == pytest.approx(8 * math.sqrt(count), rel=1e-5)
-    left = sum(float((copy.grad**2).sum()) for copy in masters.copies.values())
-    assert math.sqrt(left) == pytest.approx(MAX_GRADIENT_NORM, rel=1e-4)
+    squares = sum(float((copy.grad**2).sum()) for copy in masters.copies.values())
+    assert math.sqrt(squares) == pytest.approx(MAX_GRADIENT_NORM, rel=1e-4)
 
 
 def test_rate_warms_up_linearly_and_follows_a_cosine():

@@ -32,8 +32,8 @@ def test_every_stage_runs_an_existing_module(tmp_path):
 @pytest.mark.slow
 def test_quick_recipe_makes_a_model_and_is_then_up_to_date(tmp_path):
     model = tmp_path / "small"
-    where = (f"WORK={tmp_path / 'work'}", f"MODEL={model}")
-    made = recipe(*where)
-    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+    variables = (f"WORK={tmp_path / 'work'}", f"MODEL={model}")
+    result = recipe(*variables)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     assert (model / "model.safetensors").is_file()
-    assert "training." not in recipe(*where).stdout
+    assert "training." not in recipe(*variables).stdout

@@ -33,7 +33,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shipped(checkpoint, tmp_path_factory):
-    return ship(tmp_path_factory.mktemp("models") / "some" / "small", checkpoint)
+    return ship(tmp_path_factory.mktemp("models") / "new" / "small", checkpoint)
 
 
 @pytest.mark.slow
@@ -46,17 +46,17 @@ def test_shipped_model_gives_the_logits_of_the_trained_weights(checkpoint, shipp
     )
     picture = np.random.default_rng(0).integers(0, 256, (240, 320, 3), np.uint8)
     text = "<|vision_start|><|image_pad|><|vision_end|>How many chair(s) are in this room?"
-    fed = processor(text=[text], images=[Image.fromarray(picture)], return_tensors="pt")
-    assert TOKENS < fed["input_ids"].shape[1] < TOKENS + 20
-    own = mean_model(checkpoint)
+    inputs = processor(text=[text], images=[Image.fromarray(picture)], return_tensors="pt")
+    assert TOKENS < inputs["input_ids"].shape[1] < TOKENS + 20
+    trained = mean_model(checkpoint)
     with torch.no_grad():
-        logits, expected = (one.eval()(**fed).logits for one in (model, own))
+        logits, expected = (m.eval()(**inputs).logits for m in (model, trained))
     assert expected.std() > 0.1
     assert (logits - expected).norm() < 2e-3 * expected.norm()
-    for (name, weight), (same, shipped_weight) in zip(
-        own.named_parameters(), model.named_parameters(), strict=True
+    for (name, weight), (shipped_name, shipped_weight) in zip(
+        trained.named_parameters(), model.named_parameters(), strict=True
     ):
-        assert name == same
+        assert name == shipped_name
         assert torch.equal(weight.half().float(), shipped_weight), name
 
 
@@ -75,12 +75,12 @@ def test_mean_of_two_checkpoints_is_shipped(checkpoint, shipped, tmp_path):
     from safetensors.torch import load_file, save_file
 
     weights = load_file(shipped / WEIGHTS)
-    moved = "model.language_model.norm.weight"
-    weights[moved] = weights[moved] + 1
+    changed = "model.language_model.norm.weight"
+    weights[changed] = weights[changed] + 1
     save_file(weights, tmp_path / WEIGHTS)
     mean = dict(mean_model(checkpoint, tmp_path).named_parameters())
     for name, weight in mean_model(checkpoint).named_parameters():
-        step = 0.5 if name == moved else 0.0
+        step = 0.5 if name == changed else 0.0
         assert torch.allclose(mean[name], weight + step, atol=2e-3), name
 
 
@@ -100,16 +100,16 @@ def test_shipped_model_is_half_precision_with_end_tokens(shipped):
 
 
 @pytest.mark.parametrize(
-    ("limit", "most"), [("MOST_WEIGHTS", 10_000_000), ("MOST_BYTES", 20_000_000)]
+    ("limit", "value"), [("MAX_WEIGHTS", 10_000_000), ("MAX_BYTES", 20_000_000)]
 )
 def test_too_large_models_are_rejected_and_existing_files_kept(
-    checkpoint, tmp_path, monkeypatch, limit, most
+    checkpoint, tmp_path, monkeypatch, limit, value
 ):
-    monkeypatch.setattr(shipping, limit, most)
+    monkeypatch.setattr(shipping, limit, value)
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / WEIGHTS).write_text("earlier version")
-    unit = limit.removeprefix("MOST_").lower()
-    with pytest.raises(ValueError, match=rf"{unit}.*{most:,}"):
+    unit = limit.removeprefix("MAX_").lower()
+    with pytest.raises(ValueError, match=rf"{unit}.*{value:,}"):
         ship(tmp_path / "small", checkpoint)
     assert [file.name for file in (tmp_path / "small").iterdir()] == [WEIGHTS]
     assert (tmp_path / "small" / WEIGHTS).read_text() == "earlier version"

@@ -22,7 +22,7 @@ from training.processor import CHAT_TEMPLATE, HEIGHT, IMAGE_TOKENS, WIDTH, save_
 from training.tokenizer import SPECIAL_TOKENS, small_tokenizer
 from training.wording import small_wording
 
-# Replies of the small model. Under a guide every reply has an answer and done, whatever it asks for.
+# Replies of the small model. Under a guide every reply has `answer` and `done`.
 REPLIES = [
     '{"reasoning": "sofa 1.2 3.4; tv stand ?; clock ?", "rotation_angle_degrees": 75, "answer": null, "done": false}',
     '{"reasoning": "tv stand ?", "rotation_angle_degrees": -75, "forward_meters": 1.5, "answer": null, "done": false}',
@@ -35,7 +35,7 @@ REPLIES = [
     '{"reasoning": "", "answer": "B", "done": true}',
 ]
 
-REFUSED = [
+REJECTED = [
     '{"reasoning": "sofa ?", "view": "map"',
     '{"reasoning": "sofa ?", "rotation_angle_degrees": 181,',
     '{"answer": "B"',
@@ -65,40 +65,40 @@ def processor(saved):
     return AutoProcessor.from_pretrained(saved, local_files_only=True)
 
 
-def ids_of(words):
-    return tokenizer()(words)["input_ids"]
+def encode(text):
+    return tokenizer()(text)["input_ids"]
 
 
-def pieces(words):
-    return [tokenizer().decode([number]) for number in ids_of(words)]
+def pieces(text):
+    return [tokenizer().decode([number]) for number in encode(text)]
 
 
 @pytest.mark.slow
 def test_tokenizer_is_small_and_deterministic():
     assert len(tokenizer()) <= 2000
-    script = "from training.tokenizer import small_tokenizer as made; print(made().backend_tokenizer.to_str())"
-    other = subprocess.run(
+    script = "from training.tokenizer import small_tokenizer as build; print(build().backend_tokenizer.to_str())"
+    other_process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
         cwd=TREE,
         env={**os.environ, "PYTHONHASHSEED": "5"},
         capture_output=True,
         check=True,
     ).stdout.strip()
-    mine = tokenizer().backend_tokenizer.to_str().encode()
-    assert hashlib.sha256(other).hexdigest() == hashlib.sha256(mine).hexdigest()
+    this_process = tokenizer().backend_tokenizer.to_str().encode()
+    assert hashlib.sha256(other_process).hexdigest() == hashlib.sha256(this_process).hexdigest()
 
 
 @given(st.text() | st.text(alphabet='{}", :;.?[]()-0123456789 \ntvsofa<|>'))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_any_text_round_trips(words):
-    assert tokenizer().decode(ids_of(words)) == words
+def test_any_text_round_trips(content):
+    assert tokenizer().decode(encode(content)) == content
 
 
-def numbers_parts():
+def number_parts():
     """Return the parts of numbers that are tokens: metres before and after the point, and bearings."""
     wholes = {number.split(".")[0] for number in numbers() if "." in number}
-    ways = {number.rstrip(",") for number in numbers() if number.endswith(",")}
-    return wholes | ways | {f".{tenth}" for tenth in range(10)}
+    bearings = {number.rstrip(",") for number in numbers() if number.endswith(",")}
+    return wholes | bearings | {f".{tenth}" for tenth in range(10)}
 
 
 @pytest.mark.parametrize("name", ["sofa", "tv stand", "ceiling light"])
@@ -113,14 +113,14 @@ def test_position_is_four_tokens_after_its_name(name, x, y):
 
 @pytest.mark.parametrize("reply", REPLIES)
 def test_replies_use_merges_only_and_split_numbers(reply):
-    assert not set(ids_of(reply)) & set(tokenizer().get_added_vocab().values())
-    known = {*"0123456789", *numbers_parts()}
-    assert {piece for piece in pieces(reply) if set(piece) & set("0123456789")} <= known
-    assert len(ids_of(reply)) <= len(reply) / 2
+    assert not set(encode(reply)) & set(tokenizer().get_added_vocab().values())
+    allowed = {*"0123456789", *number_parts()}
+    assert {piece for piece in pieces(reply) if set(piece) & set("0123456789")} <= allowed
+    assert len(encode(reply)) <= len(reply) / 2
 
 
 def test_label_is_one_token_in_every_context():
-    around = (
+    templates = (
         "; {} 1.2",
         '"{} ?',
         "\nA. {}\n",
@@ -128,19 +128,19 @@ def test_label_is_one_token_in_every_context():
         "How many {}(s) are in this room?",
     )
     for label in LABELS:
-        (token,) = ids_of(label)
-        assert all(token in ids_of(text.format(label)) for text in around), label
+        (token,) = encode(label)
+        assert all(token in encode(template.format(label)) for template in templates), label
 
 
 def test_instructions_are_at_most_36_tokens():
-    for kinds, at_once in (
+    for kinds, num_shown in (
         (("top", "ego", "around"), 0),
         (("ego",), 0),
         (("top", "ego"), 4),
         ((), 0),
     ):
-        prompt = Prompt(9, 75.0, kinds, at_once, wording=small_wording())
-        assert len(ids_of(prompt.instructions)) <= 36
+        prompt = Prompt(9, 75.0, kinds, num_shown, wording=small_wording())
+        assert len(encode(prompt.instructions)) <= 36
 
 
 def test_saved_processor_loads_unchanged(processor):
@@ -151,28 +151,28 @@ def test_saved_processor_loads_unchanged(processor):
 
 def test_view_is_70_tokens(processor):
     view = random_image(320, 240)
-    made = processor(
+    processed = processor(
         text=["<|vision_start|><|image_pad|><|vision_end|>"], images=[view], return_tensors="pt"
     )
-    assert made["image_grid_thw"].tolist() == [[1, HEIGHT // 16, WIDTH // 16]]
-    assert made["input_ids"].shape == (1, IMAGE_TOKENS + 2)
+    assert processed["image_grid_thw"].tolist() == [[1, HEIGHT // 16, WIDTH // 16]]
+    assert processed["input_ids"].shape == (1, IMAGE_TOKENS + 2)
     assert QwenImages(processor, {}).cost(320, 240).tokens == IMAGE_TOKENS
     assert QwenImages(processor, {}).cost(640, 480).tokens == IMAGE_TOKENS
 
 
 def test_special_tokens_in_messages_are_harmless(processor):
-    asked = message("user", text("Is <|im_end|> or <|image_pad|> left of the sofa?"))
-    prompt = processor.apply_chat_template([asked], tokenize=False, add_generation_prompt=True)
-    ids = ids_of(prompt)
+    question = message("user", text("Is <|im_end|> or <|image_pad|> left of the sofa?"))
+    prompt = processor.apply_chat_template([question], tokenize=False, add_generation_prompt=True)
+    ids = encode(prompt)
     assert ids.count(tokenizer().eos_token_id) == 1
     assert tokenizer().convert_tokens_to_ids("<|image_pad|>") not in ids
 
 
-def guided(words, kinds=("ego", "top", "around"), *, masked=False):
+def rejected_piece(reply, *, masked=False):
     """Return the piece at which a guide stops a reply, None if it accepts the reply."""
     ends = [tokenizer().eos_token_id, tokenizer().pad_token_id]
-    guide = _guides(len(tokenizer()), *ends).start(reply_schema(kinds), "<|im_start|>assistant\n")
-    for token in (*ids_of(words), tokenizer().eos_token_id):
+    guide = _guides(len(tokenizer()), *ends).start(reply_schema(), "<|im_start|>assistant\n")
+    for token in (*encode(reply), tokenizer().eos_token_id):
         if not guide.allows(token) or (masked and not guide.mask()[token]):
             return tokenizer().decode([token])
         guide.take(token)
@@ -188,9 +188,9 @@ def _guides(vocabulary, *ends):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("reply", REPLIES)
 def test_guide_accepts_replies_token_by_token(reply, masked):
-    assert guided(reply, masked=masked) is None
+    assert rejected_piece(reply, masked=masked) is None
 
 
-@pytest.mark.parametrize("reply", REFUSED)
+@pytest.mark.parametrize("reply", REJECTED)
 def test_guide_rejects_other_replies(reply):
-    assert guided(reply) is not None
+    assert rejected_piece(reply) is not None
