@@ -41,43 +41,43 @@ FIGURES = ("moves", "found", "decisions", "renders", "tokens")
 Row = Mapping[str, Any]
 
 
-def load_or_explore(place: Path, *words: str, **options: Any) -> RunData:
+def load_or_explore(folder: Path, *arguments: str, **options: Any) -> RunData:
     """Return the finished run in a folder, or run it now."""
-    for results in sorted(place.glob("*/results.json")):
+    for results in sorted(folder.glob("*/results.json")):
         return RunData(results.parent)
-    return explore(place, *words, **options)
+    return explore(folder, *arguments, **options)
 
 
-def rows_of(folder: RunData) -> dict[str, Row]:
+def rows_of(run: RunData) -> dict[str, Row]:
     """Return the result of `measure_dialogues` for a run, cached next to the run folder."""
-    cache_file = folder.path.with_name("rows.json")
+    cache_file = run.path.with_name("rows.json")
     if not cache_file.is_file():
-        cache_file.write_text(json.dumps(measure_dialogues(folder)), "utf-8")
+        cache_file.write_text(json.dumps(measure_dialogues(run)), "utf-8")
     rows: dict[str, Row] = json.loads(cache_file.read_text("utf-8"))
     return rows
 
 
-def measure_dialogues(folder: RunData) -> dict[str, Row]:
+def measure_dialogues(run: RunData) -> dict[str, Row]:
     """Return the figures of every question whose named objects have boxes.
 
     `moves` counts until all objects were clearly seen, `max_turns` if they never were. `decisions` are turns in which a
     verifier chose. `renders` are images rendered. `tokens` are read and generated, including those of verifiers.
     """
-    eyes = QuestionVisibility.of(folder.parts, folder.questions)
+    visibility = QuestionVisibility.of(run.parts, run.questions)
     rows = {}
-    for state in sorted(folder.read_states(eyes.scenes), key=lambda s: s.question.scene):
-        if not eyes.things(state.question):
+    for state in sorted(run.read_states(visibility.scenes), key=lambda s: s.question.scene):
+        if not visibility.things(state.question):
             continue
-        table_row, moves = row_of(state), moves_until_found(state, eyes)
+        table_row, moves = row_of(state), moves_until_found(state, visibility)
         rows[state.id] = {
             "scene": state.question.scene,
             "moves": moves,
-            "found": moves < folder.config.max_turns,
+            "found": moves < run.config.max_turns,
             "decisions": sum(bool(t.evidence and t.evidence.weighed) for t in state.turns),
             "renders": table_row.renders,
             "tokens": table_row.tokens_in + table_row.tokens_out,
         }
-    eyes.close()
+    visibility.close()
     return rows
 
 
@@ -108,8 +108,8 @@ def permutation_p(moves_saved: Sequence[float], scenes: Sequence[str]) -> float:
 
     Exact for up to 16 scenes; with more, 65,536 random swaps are used.
     """
-    _, places = np.unique(list(scenes), return_inverse=True)
-    sums = np.bincount(places, moves_saved)
+    _, scene_indices = np.unique(list(scenes), return_inverse=True)
+    sums = np.bincount(scene_indices, moves_saved)
     if len(sums) <= 16:
         signs = np.array(list(product((-1, 1), repeat=len(sums))))
     else:
@@ -139,24 +139,24 @@ def main(
     width, height = map(int, size.split("x"))
     options: dict[str, Any] = {"image_size": (width, height)}
     with tempfile.TemporaryDirectory() as scratch:
-        place = runs or Path(scratch)
-        head = place / "training" / "head"
+        folder = runs or Path(scratch)
+        head = folder / "training" / "head"
         if not (head / "verifier.json").is_file():
-            train_verifier(place / "training", training_rooms, TRAINING_SEED, **options)
+            train_verifier(folder / "training", training_rooms, TRAINING_SEED, **options)
         benchmark = "rooms"
         if fresh:
-            benchmark = str(place / "fresh" / "questions.jsonl")
+            benchmark = str(folder / "fresh" / "questions.jsonl")
             if not Path(benchmark).is_file():
-                make_question_file(place / "fresh", fresh, FRESH_SEED, 4)
+                make_question_file(folder / "fresh", fresh, FRESH_SEED, 4)
         verifiers = {name: name for name in ("random", "geometry:unnamed", "geometry")}
         verifiers["learned"] = f"learned:{head}"
         means = {}
         for label, verifier in verifiers.items():
             rows_of_seeds = []
             for seed in range(seeds):
-                words = (benchmark, f"lookahead:{candidates}", verifier)
+                arguments = (benchmark, f"lookahead:{candidates}", verifier)
                 run = load_or_explore(
-                    place / f"{label}-{seed}".replace(":", "-"), *words, seed=seed, **options
+                    folder / f"{label}-{seed}".replace(":", "-"), *arguments, seed=seed, **options
                 )
                 rows_of_seeds.append(rows_of(run))
                 click.echo(f"{label}, seed {seed}: {len(rows_of_seeds[-1])} questions", err=True)
@@ -183,16 +183,21 @@ def main(
     )
 
 
-def table_row(name: str, rows: Mapping[str, Row], chance: Mapping[str, Row]) -> list[object]:
-    """Return a row of the table."""
-    mean = {figure: float(np.mean([one[figure] for one in rows.values()])) for figure in FIGURES}
+def table_row(name: str, rows: Mapping[str, Row], baseline: Mapping[str, Row]) -> list[object]:
+    """Return the row of a verifier, compared with the baseline."""
+    mean = {figure: float(np.mean([row[figure] for row in rows.values()])) for figure in FIGURES}
     cells: list[object] = [f"`{name}`", f"{mean['moves']:.2f}", f"{100 * mean['found']:.1f}"]
     decisions = round(mean["decisions"] * len(rows))
     cells += [decisions, f"{mean['renders']:.1f}", f"{mean['tokens']:.0f}"]
-    if rows is chance:
+    if rows is baseline:
         return [*cells, None, None, None]
-    gap = compare_moves(rows, chance)
-    return [*cells, f"{gap['mean']:+.2f}", interval(gap["interval"], "+.2f"), f"{gap['p']:.3f}"]
+    saved = compare_moves(rows, baseline)
+    return [
+        *cells,
+        f"{saved['mean']:+.2f}",
+        interval(saved["interval"], "+.2f"),
+        f"{saved['p']:.3f}",
+    ]
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
             envs.envs[0].reset(options={"id": f"room{number}-0"})
         envs.reset(seed=0)
         before = psutil.Process().memory_info().rss
-        real = walk(envs, seconds)
+        drawn = walk(envs, seconds)
         growth = max(0, psutil.Process().memory_info().rss - before)
         renderer = envs.world.viewer.renderer
         frame = renderer.draw(envs.envs[0].state.scene, Camera((0, 0, 1)), *_size(image_size))
@@ -105,11 +105,11 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
         undrawn = walk(envs, seconds / 2)
     return (
         episodes,
-        f"{real.per_second:.0f}",
-        f"{real.per_processor_second:.0f}",
+        f"{drawn.per_second:.0f}",
+        f"{drawn.per_processor_second:.0f}",
         f"{undrawn.per_processor_second:.0f}",
-        f"{min(16 * real.per_processor_second, undrawn.per_processor_second):.0f}",
-        f"{100 * (1 - real.per_processor_second / undrawn.per_processor_second):.0f}",
+        f"{min(16 * drawn.per_processor_second, undrawn.per_processor_second):.0f}",
+        f"{100 * (1 - drawn.per_processor_second / undrawn.per_processor_second):.0f}",
         f"{growth / episodes / 2**20:.1f}",
     )
 
@@ -124,13 +124,14 @@ class Speed:
 
 def walk(envs: VectorEnvironment, seconds: float) -> Speed:
     """Step for some seconds and return the speed."""
-    chance = random.Random(0)
-    start, used, steps = time.perf_counter(), time.process_time(), 0
-    while time.perf_counter() - start < seconds:
-        envs.step(_replies(chance, envs.num_envs))
+    rng = random.Random(0)
+    started_at, cpu_started_at, steps = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - started_at < seconds:
+        envs.step(_replies(rng, envs.num_envs))
         steps += envs.num_envs
-    wall, used = time.perf_counter() - start, time.process_time() - used
-    return Speed(steps / wall, steps / used)
+    seconds = time.perf_counter() - started_at
+    cpu_seconds = time.process_time() - cpu_started_at
+    return Speed(steps / seconds, steps / cpu_seconds)
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -138,11 +139,11 @@ def _size(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _replies(chance: random.Random, count: int) -> list[dict[str, float]]:
+def _replies(rng: random.Random, count: int) -> list[dict[str, float]]:
     return [
         {
-            "rotation_angle_degrees": chance.uniform(-180, 180),
-            "forward_meters": chance.choice([0, 0.5, 1]),
+            "rotation_angle_degrees": rng.uniform(-180, 180),
+            "forward_meters": rng.choice([0, 0.5, 1]),
         }
         for _ in range(count)
     ]

@@ -40,7 +40,7 @@ from render_agent_lab.room_generator.write import write_questions
 
 VIEWS = ("none", "top", "start", "four", "random-walk", "free", "tour", "coverage", "oracle")
 
-# Pairs of --views of which the second must score higher.
+# Pairs of --views; the second must score higher.
 ORDER = (
     ("none", "start"),
     ("start", "free"),
@@ -71,14 +71,14 @@ def ask_bundled(folder: Path, questions_per_room: int, seed: int = 1) -> Path:
 
 
 def run_witness(
-    questions: Path, output: Path, make: EngineFactory = make_engine, **options: Any
+    questions: Path, output: Path, engine_factory: EngineFactory = make_engine, **options: Any
 ) -> tuple[RunData, dict[str, Any]]:
     """Run the witness on a question file; return the run and its results."""
-    place = {"benchmark": str(questions), "output": str(output)}
-    config = RunConfig(batch=True, engine="scripted", model="witness", **place, **options)
+    paths = {"benchmark": str(questions), "output": str(output)}
+    config = RunConfig(batch=True, engine="scripted", model="witness", **paths, **options)
     run = start_run(config)
     try:
-        return RunData(run.path), run.go(NullObserver(), make)
+        return RunData(run.path), run.go(NullObserver(), engine_factory)
     finally:
         run.close()
 
@@ -139,15 +139,17 @@ def surface_table() -> list[str]:
 
 
 @click.command()
-@click.option("--each", default=120, show_default=True, help="Questions per room (8 rooms).")
+@click.option(
+    "--per-room", "--each", default=120, show_default=True, help="Questions per room (8 rooms)."
+)
 @click.option("--seeds", default=3, show_default=True, help="Runs per control.")
 @click.option("--size", default="128x96", show_default=True, help="View size in pixels.")
 @OUTPUT
-def main(each: int, seeds: int, size: str, output: Path | None) -> None:
+def main(per_room: int, seeds: int, size: str, output: Path | None) -> None:
     """Run the witness under every control condition, and compare them."""
     width, height = map(int, size.split("x"))
     with tempfile.TemporaryDirectory() as scratch:
-        questions = ask_bundled(Path(scratch) / "rooms", each)
+        questions = ask_bundled(Path(scratch) / "rooms", per_room)
 
         def run(views: str, seed: int) -> dict[str, Any]:
             click.echo(f"{views}, seed {seed}", err=True)
@@ -157,7 +159,7 @@ def main(each: int, seeds: int, size: str, output: Path | None) -> None:
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
     means = {views: np.mean([r["official"] for r in results]) for views, results in runs.items()}
     lines = [
-        f"The bundled rooms, {8 * each} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score (parsed answer)"
+        f"The bundled rooms, {8 * per_room} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score (parsed answer)"
         " in percent.",
         "",
         *table(

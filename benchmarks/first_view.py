@@ -26,11 +26,7 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.start_pose import EYE_HEIGHT_METRES, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.render.visibility.counting import mark_shown
-from render_agent.render.visibility.coverage import (
-    SLACK_METRES,
-    SLACK_PER_METRE,
-    sample_surface,
-)
+from render_agent.render.visibility.coverage import SLACK_METRES, SLACK_PER_METRE, sample_surface
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -70,10 +66,10 @@ HEAD = (
 def main(scans: tuple[Path, ...], output: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = list(scan_files(scans, Path(folder)))
-        measured = [measure(path) for _, path in files]
-    rows = [figures(name, values) for (name, _), values in zip(files, measured, strict=True)]
-    means = np.mean(measured, axis=0).tolist()
-    rows.append(figures(f"mean of {len(measured)}", means, ranks=False))
+        values_by_file = [measure(path) for _, path in files]
+    rows = [figures(name, values) for (name, _), values in zip(files, values_by_file, strict=True)]
+    means = np.mean(values_by_file, axis=0).tolist()
+    rows.append(figures(f"mean of {len(values_by_file)}", means, ranks=False))
     lines = [
         f"Surface shown by the first view, in percent of that shown by the best of {HEADINGS} headings at the same place, and"
         f" at any of {PLACES} places across the open area. `four-headings` was the rule of `--start best` in earlier"
@@ -125,30 +121,30 @@ def measure(path: Path) -> list[float]:
     starts = [
         start_camera(scene, viewer.renderer, space, rule, viewer.vertical_fov) for rule in RULES
     ]
-    choice = min(seconds_to_choose(scene, viewer, space) for _ in range(3))
+    choice_seconds = min(seconds_to_choose(scene, viewer, space) for _ in range(3))
     started_at = time.process_time()
     viewer.ego(scene, starts[0])
     viewer.top(scene, starts[0])
-    turn = reading_seconds + time.process_time() - started_at
+    turn_seconds = reading_seconds + time.process_time() - started_at
     surface = sample_surface(scene, SAMPLES, space.unmirrored_samples)
-    places = [starts[0].at(place) for place in space.start_places(PLACES, EYE_HEIGHT_METRES)]
+    cameras = [starts[0].at(position) for position in space.start_places(PLACES, EYE_HEIGHT_METRES)]
     best = max(
         measure_shown(scene, viewer, surface, camera)[0]
-        for place in places
-        for camera in headings(place)
+        for standing_camera in cameras
+        for camera in headings(standing_camera)
     )
     row: list[float] = []
     for camera in starts:
         area, covered = measure_shown(scene, viewer, surface, camera)
-        here = [measure_shown(scene, viewer, surface, other)[0] for other in headings(camera)]
+        areas = [measure_shown(scene, viewer, surface, turned)[0] for turned in headings(camera)]
         row += [
-            1 + sum(other > area for other in here),
-            100 * area / max(here),
-            100 * area / max(best, *here),
+            1 + sum(heading_area > area for heading_area in areas),
+            100 * area / max(areas),
+            100 * area / max(best, *areas),
             100 * covered,
         ]
     viewer.close()
-    return [*row, 1000 * choice, 1000 * turn]
+    return [*row, 1000 * choice_seconds, 1000 * turn_seconds]
 
 
 def seconds_to_choose(scene: Scene, viewer: Viewer, space: FreeSpace) -> float:

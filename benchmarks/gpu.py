@@ -52,7 +52,7 @@ from render_agent_lab.random_models.random_model import random_model
 LARGE_MODEL, SMALL_MODEL = "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"
 FORCED_LENGTHS = LengthDistributions((1, 9), 60.0)
 SHORT_LENGTHS = LengthDistributions((1, 5), 60.0)
-CROWDED_SECONDS = 3.0
+FILLED_SECONDS = 3.0
 REPRODUCIBLE = ", reproducible"  # end of the names of steps with `--reproducible on`
 COLUMNS = (
     "seconds questions_an_hour tokens_a_second times_sequential times_two_phase floor_share busy"
@@ -69,27 +69,24 @@ class Default(Variant):
 
     def options(self, max_turns: int) -> dict[str, Any]:
         """Return the options of a run that make this schedule."""
-        return {
-            "max_batched_turns": min(4, max_turns),
-            "finish_together": AUTO,
-            "batch_size": AUTO,
-        }
+        return {"max_batched_turns": min(4, max_turns), "finish_together": AUTO, "batch_size": AUTO}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One run. `wanted` is the batch size; `lengths` is None if the model generates its own replies."""
+    """One run."""
 
     name: str
     questions: int
     schedule: str = "refill"
     reuse: str = "keys"
-    wanted: int | str = AUTO
+    batch_size: int | str = AUTO
     lengths: LengthDistributions | None = FORCED_LENGTHS
+    """Lengths of forced replies; None if the model generates its own."""
     model: str = LARGE_MODEL
     dtype: str = "auto"
     guided: bool = False
-    crowded: bool = False
+    fill_memory: bool = False
     reproducible: bool = False
     own_turns: int = 2
     """Turns if the model generates its own replies."""
@@ -99,23 +96,26 @@ class Step:
     """Tokens per prefill call of a reproducible run; 0 for the program's choice."""
 
 
-def steps(many: int) -> list[Step]:
+def steps(concurrent: int) -> list[Step]:
     """Return the steps, most important first."""
     float32: dict[str, Any] = {"lengths": None, "model": SMALL_MODEL, "dtype": "float32"}
-    own: dict[str, Any] = {"questions": many // 2, "lengths": None}
+    own: dict[str, Any] = {"questions": concurrent // 2, "lengths": None}
     return [
-        Step("automatic batch size", many),
-        Step("four batched turns (the default)", many, "default"),
+        Step("automatic batch size", concurrent),
+        Step("four batched turns (the default)", concurrent, "default"),
         Step("generated replies", **own),
         Step("generated replies, JSON-constrained", **own, guided=True),
         Step("generated replies, again", **own),
         Step("generated replies, JSON-constrained, again", **own, guided=True),
-        Step("memory temporarily filled", many, crowded=True),
+        Step("memory temporarily filled", concurrent, fill_memory=True),
         Step("two questions", 2),
         Step("sequential", 2, "sequential", "none", 1, SHORT_LENGTHS),
-        *[Step(f"batch size {rows}", max(48, min(many, rows)), wanted=rows) for rows in (16, 64)],
-        *[Step(f"batch size {rows}", many, wanted=rows) for rows in (128, 256)],
-        Step("2B", many, model=SMALL_MODEL),
+        *[
+            Step(f"batch size {rows}", max(48, min(concurrent, rows)), batch_size=rows)
+            for rows in (16, 64)
+        ],
+        *[Step(f"batch size {rows}", concurrent, batch_size=rows) for rows in (128, 256)],
+        Step("2B", concurrent, model=SMALL_MODEL),
         Step("two questions, 2B", 2, model=SMALL_MODEL),
         Step("generated replies, float32, sequential", 6, "sequential", "none", 1, **float32),
         Step("generated replies, float32, concurrent", 6, **float32),
@@ -125,28 +125,27 @@ def steps(many: int) -> list[Step]:
 
 
 @contextlib.contextmanager
-def crowd(device: Any, readings: int) -> Iterator[None]:
+def filled_memory(device: Any, prefills: int) -> Iterator[None]:
     """Allocate all free GPU memory for some seconds, once, after a number of prefills; on a CPU, one call fails."""
     import torch
 
     read, count, ballast = Scheduler.read, 0, []
+    no_fault: Any = contextlib.nullcontext()
 
-    def crowded(self: Scheduler) -> None:
+    def fill_and_read(self: Scheduler) -> None:
         nonlocal count
         count += 1
-        if count == readings and device.type == "cuda":
+        if count == prefills and device.type == "cuda":
             torch.cuda.empty_cache()
             with contextlib.suppress(torch.OutOfMemoryError):
                 while True:
                     ballast.append(torch.empty(1 << 26, dtype=torch.uint8, device=device))
-            threading.Timer(CROWDED_SECONDS, ballast.clear).start()
-        fails = count == readings and device.type != "cuda"
-        with mock.patch.object(scheduler, "prefill", _out_of_memory) if fails else nothing:
+            threading.Timer(FILLED_SECONDS, ballast.clear).start()
+        fails = count == prefills and device.type != "cuda"
+        with mock.patch.object(scheduler, "prefill", _out_of_memory) if fails else no_fault:
             read(self)
 
-    nothing: Any = contextlib.nullcontext()
-
-    Scheduler.read = crowded  # type: ignore[method-assign]
+    Scheduler.read = fill_and_read  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -226,8 +225,8 @@ class GpuMonitor:
 
     def __init__(self, cuda: bool) -> None:
         self.busy: list[float] = []
-        self.most = 0
-        self._ended = threading.Event()
+        self.peak_bytes = 0
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         if cuda:
             self._thread.start()
@@ -235,32 +234,34 @@ class GpuMonitor:
     def _watch(self) -> None:
         import torch
 
-        while not self._ended.wait(0.1):
+        while not self._stop.wait(0.1):
             free, total = torch.cuda.mem_get_info()
-            self.most = max(self.most, total - free)
+            self.peak_bytes = max(self.peak_bytes, total - free)
             with contextlib.suppress(Exception):  # utilization needs NVML
                 self.busy.append(torch.cuda.utilization())
 
     def stop(self) -> dict[str, Any]:
         """Return the measurements."""
-        self._ended.set()
+        self._stop.set()
         busy = round(statistics.mean(self.busy) / 100, 3) if self.busy else None
-        return {"busy": busy, "peak_gb": round(self.most / 1e9, 1)}
+        return {"busy": busy, "peak_gb": round(self.peak_bytes / 1e9, 1)}
 
 
-def reproducible_steps(many: int) -> list[Step]:
+def reproducible_steps(concurrent: int) -> list[Step]:
     """Return steps with `--reproducible on`, whose transcripts must all be equal, and the same schedules without it."""
-    own: dict[str, Any] = {"questions": many // 2, "lengths": None, "own_turns": 4}
+    own: dict[str, Any] = {"questions": concurrent // 2, "lengths": None, "own_turns": 4}
     fixed = own | {"reproducible": True}
     return [
         Step("automatic rows, reproducible", **fixed),
         Step("default schedule, reproducible", schedule="default", **fixed),
-        Step("16 rows, reproducible", wanted=16, **fixed),
-        Step("5 rows, reproducible", wanted=5, **fixed),
+        Step("16 rows, reproducible", batch_size=16, **fixed),
+        Step("5 rows, reproducible", batch_size=5, **fixed),
         Step(
-            "killed and resumed twice, reproducible", killed_after=(many // 2, many // 2), **fixed
+            "killed and resumed twice, reproducible",
+            killed_after=(concurrent // 2, concurrent // 2),
+            **fixed,
         ),
-        Step("memory temporarily filled, reproducible", crowded=True, **fixed),
+        Step("memory temporarily filled, reproducible", fill_memory=True, **fixed),
         Step("automatic rows", **own),
         # Another size has other transcripts.
         *[
@@ -268,8 +269,8 @@ def reproducible_steps(many: int) -> list[Step]:
             for n in (1024, 4096)
         ],
         Step("default schedule", schedule="default", **own),
-        Step("16 rows", wanted=16, **own),
-        Step("5 rows", wanted=5, **own),
+        Step("16 rows", batch_size=16, **own),
+        Step("5 rows", batch_size=5, **own),
     ]
 
 
@@ -295,71 +296,71 @@ class Measurement:
     """The completed steps; the page is rewritten after each."""
 
     def __init__(
-        self, output: Path | None, config: RunConfig, seconds: float, only: str | None
+        self, output: Path | None, config: RunConfig, seconds: float, only_model: str | None
     ) -> None:
-        self.output, self.config, self.only = output, config, only
-        self.until = time.perf_counter() + seconds
-        self.done: list[dict[str, Any]] = []
-        self.left_out: list[str] = []
-        self.found: dict[str, Any] = {}
+        self.output, self.config, self.only_model = output, config, only_model
+        self.deadline = time.perf_counter() + seconds
+        self.rows: list[dict[str, Any]] = []
+        self.skipped: list[str] = []
+        self.facts: dict[str, Any] = {}
         self.model: tuple[str, str, Any] | None = None
         self.transcripts: dict[str, Any] = {}
 
     def load(self, name: str, dtype: str) -> Any:
         """Return a model with random weights, replacing the previous one."""
-        name = self.only or name
+        name = self.only_model or name
         if self.model is None or self.model[:2] != (name, dtype):
             self.model = None
             model = random_model(name, self.config.device, dtype)
             self.model = (name, dtype, model)
             summary = model_summary(model, name)
             rates = measure_rates(str(model.model.device), model.model.dtype)
-            self.found[f"{name}, {summary['dtype']}"] = {**summary, **asdict(rates)}
+            self.facts[f"{name}, {summary['dtype']}"] = {**summary, **asdict(rates)}
         return self.model[2]
 
-    def take(self, step: Step) -> None:
+    def measure(self, step: Step) -> None:
         """Measure one step."""
         pretrained = self.load(step.model, step.dtype)
-        own = step.lengths is None
-        turns = step.own_turns if own else (step.lengths or FORCED_LENGTHS).turns[1]
+        generates = step.lengths is None
+        turns = step.own_turns if generates else (step.lengths or FORCED_LENGTHS).turns[1]
         config = replace(
             self.config, limit=step.questions, max_turns=turns, no_guide=not step.guided
         )
-        if own:
+        if generates:
             config = replace(config, max_new_tokens=48)
         questions = build(config).questions()
         script = (
             None
-            if own
+            if generates
             else ScriptedWalk(questions, step.lengths or FORCED_LENGTHS, make_tokenize(pretrained))
         )
         bench = Bench(
-            config, EngineFactory(config, pretrained, script, step.reproducible), lambda words: None
+            config, EngineFactory(config, pretrained, script, step.reproducible), lambda line: None
         )
         kind = Default if step.schedule == "default" else Variant
-        variant = kind("transformers", step.schedule, step.reuse, step.wanted)
-        with contextlib.ExitStack() as around:
+        variant = kind("transformers", step.schedule, step.reuse, step.batch_size)
+        with contextlib.ExitStack() as patches:
             device = pretrained.model.device.type
             if step.call_tokens:
                 shapes = replace(fixed_shapes(pretrained.model, 0), tokens=step.call_tokens)
-                around.enter_context(mock.patch.dict(SHAPES, {device: shapes}))
-            if step.crowded:
-                around.enter_context(crowd(pretrained.model.device, readings=12))
+                patches.enter_context(mock.patch.dict(SHAPES, {device: shapes}))
+            if step.fill_memory:
+                patches.enter_context(filled_memory(pretrained.model.device, prefills=12))
             activity = ActivityMonitor()
-            around.enter_context(activity.installed())
+            patches.enter_context(activity.installed())
             monitor = GpuMonitor(device == "cuda")
             trial = bench.measure(variant, config, step.killed_after)
-        same = f"{step.model} {step.dtype} {own} {turns} {step.questions} {step.guided} {step.reproducible} {step.call_tokens}"
-        reference = self.transcripts.setdefault(same, trial.work)
+        workload = f"{step.model} {step.dtype} {generates} {turns} {step.questions} {step.guided} {step.reproducible} {step.call_tokens}"
+        reference = self.transcripts.setdefault(workload, trial.work)
         row = summarize_trials([trial], {}, reference)
-        row |= {"step": step.name, "model": self.only or step.model, **monitor.stop()}
+        row |= {"step": step.name, "model": self.only_model or step.model, **monitor.stop()}
         row |= activity.shares(row["seconds"])
         row["tokens_a_second"] = round(row["tokens_written"] / row["seconds"], 1)
-        self.done.append(row)
-        shown = {
+        self.rows.append(row)
+        reported = {
             name: row.get(name) for name in [*COLUMNS, *ACTIVITIES] if row.get(name) is not None
         }
-        click.echo(f"{step.name}: {json.dumps(shown)}", err=True)
+        click.echo(f"{step.name}: {json.dumps(reported)}", err=True)
 
     def latency(self, model: str) -> None:
         """Measure two concurrent questions on an otherwise idle engine: an image and a 60-token reply per turn."""
@@ -368,37 +369,37 @@ class Measurement:
         variant = Variant("transformers", "refill", "keys", 8)
         started_at = time.perf_counter()
         engine = engines.make(variant, self.config, [])
-        ready = time.perf_counter() - started_at
-        firsts, turns = [], []
+        ready_seconds = time.perf_counter() - started_at
+        first_token_seconds, turn_seconds = [], []
         for _ in range(3):
             started_at = time.perf_counter()
             engine.generate([_request("first", [], 1)])
-            firsts.append(time.perf_counter() - started_at)
+            first_token_seconds.append(time.perf_counter() - started_at)
             engine.retire("first")
             dialogues: dict[str, list[Any]] = {"a": [], "b": []}
             for _ in range(6):
                 requests = [_request(*pair, 60) for pair in dialogues.items()]
                 started_at = time.perf_counter()
                 engine.generate(requests)
-                turns.append(time.perf_counter() - started_at)
+                turn_seconds.append(time.perf_counter() - started_at)
                 for request in requests:
                     dialogues[request.dialogue_id] = [*request.messages, chat.assistant("x")]
             for name in dialogues:
                 engine.retire(name)
         engine.close()
-        self.found[f"{self.only or model}, latency"] = {
-            "engine_ready_seconds": round(ready, 2),
-            "first_token_seconds": round(statistics.median(firsts), 3),
-            "seconds_a_turn_of_two": round(statistics.median(turns), 3),
+        self.facts[f"{self.only_model or model}, latency"] = {
+            "engine_ready_seconds": round(ready_seconds, 2),
+            "first_token_seconds": round(statistics.median(first_token_seconds), 3),
+            "seconds_a_turn_of_two": round(statistics.median(turn_seconds), 3),
         }
 
     def long_run(self, count: int) -> None:
-        """Run `count` dialogues of three turns with a new image each, sampling memory on the way."""
+        """Run `count` dialogues of three turns with a new image per turn, sampling memory meanwhile."""
         pretrained = self.load(LARGE_MODEL, "auto")
         engines = EngineFactory(self.config, pretrained, lambda request: "x " * 12)  # type: ignore[arg-type]
         variant = Variant("transformers", "refill", "keys", AUTO)
         engine = engines.make(variant, self.config, [])
-        waiting, failed, ended = list(range(count)), 0, 0
+        waiting, failed, completed = list(range(count)), 0, 0
         turns: dict[str, list[Any]] = {}
         samples: list[tuple[float, float]] = []
         started_at = time.perf_counter()
@@ -415,45 +416,45 @@ class Measurement:
                     continue
                 engine.retire(name)
                 del turns[name]
-                ended += 1
-                if ended % (count // 10 or 1) == 0:
-                    samples.append(_in_use(pretrained.model.device))
-        self.found["1,000 dialogues"] = {
+                completed += 1
+                if completed % (count // 10 or 1) == 0:
+                    samples.append(_memory_in_use(pretrained.model.device))
+        self.facts["1,000 dialogues"] = {
             "seconds": round(time.perf_counter() - started_at, 1),
             "failed": failed,
             "gb_of_device_and_process_on_the_way": samples,
         }
         engine.close()
 
-    def within(self, name: str, call: Callable[[], None]) -> None:
+    def run_in_time(self, name: str, call: Callable[[], None]) -> None:
         """Run one measurement if there is time for it, then write the page."""
-        if time.perf_counter() > self.until:
-            self.left_out.append(name)
+        if time.perf_counter() > self.deadline:
+            self.skipped.append(name)
         else:
             try:
                 call()
             # A failed step is reported, and the others still run.
             except Exception as error:  # noqa: BLE001
                 traceback.print_exc()
-                self.left_out.append(f"{name}: {type(error).__name__}: {error}")
+                self.skipped.append(f"{name}: {type(error).__name__}: {error}")
                 self.model = None
         self.write()
 
     def write(self) -> None:
         """Write the page."""
-        speeds = {row["step"]: row["tokens_a_second"] for row in self.done}
-        for row in self.done:
+        speeds = {row["step"]: row["tokens_a_second"] for row in self.rows}
+        for row in self.rows:
             for base in ("sequential", "two-phase"):
-                known = row["model"] == (self.only or LARGE_MODEL) and base in speeds
-                times = round(row["tokens_a_second"] / speeds[base], 1) if known else None
+                has_base = row["model"] == (self.only_model or LARGE_MODEL) and base in speeds
+                times = round(row["tokens_a_second"] / speeds[base], 1) if has_base else None
                 row[f"times_{base.replace('-', '_')}"] = times
         heads = ["step", "model", *COLUMNS]
-        lines = [f"- {name}: {json.dumps(said)}" for name, said in self.found.items()]
-        lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.done])]
+        lines = [f"- {name}: {json.dumps(facts)}" for name, facts in self.facts.items()]
+        lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.rows])]
         shares = ["step", *ACTIVITIES]
-        lines += ["", *table(shares, [[row.get(name) for name in shares] for row in self.done])]
-        lines += ["", *reproducibility(self.done)]
-        lines += ["", *(f"Skipped: {name}" for name in self.left_out)]
+        lines += ["", *table(shares, [[row.get(name) for name in shares] for row in self.rows])]
+        lines += ["", *reproducibility(self.rows)]
+        lines += ["", *(f"Skipped: {name}" for name in self.skipped)]
         publish(self.output, "GPU", lines, machine())
 
 
@@ -470,13 +471,13 @@ def _grain() -> Any:
     return Image.effect_noise((640, 480), 60).convert("RGB")
 
 
-def _request(name: str, before: list[Any], tokens: int = 16) -> Request:
-    file = chat.image_piece(f"{name} {len(before)}.png")
-    messages = [*before, chat.message("user", chat.text("Where is the chair? " * 40), file)]
-    return Request(name, len(before) // 2, messages, _noise, max_new_tokens=tokens)
+def _request(name: str, history: list[Any], tokens: int = 16) -> Request:
+    file = chat.image_piece(f"{name} {len(history)}.png")
+    messages = [*history, chat.message("user", chat.text("Where is the chair? " * 40), file)]
+    return Request(name, len(history) // 2, messages, _noise, max_new_tokens=tokens)
 
 
-def _in_use(device: Any) -> tuple[float, float]:
+def _memory_in_use(device: Any) -> tuple[float, float]:
     """Return the device memory in use by all processes, and the resident memory of this process, in GB."""
     import psutil
     import torch
@@ -490,7 +491,7 @@ def _in_use(device: Any) -> tuple[float, float]:
 @click.option("--minutes", default=7.5, show_default=True, help="Start no step after this time.")
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--model", help="Use this model shape for all steps.")
-@click.option("--many", default=128, show_default=True, help="Concurrent questions.")
+@click.option("--many", "concurrent", default=128, show_default=True, help="Concurrent questions.")
 @click.option("--image-size", default="640x480", show_default=True)
 @click.option("--reproducible", is_flag=True, help="Run the steps on reproducibility instead.")
 @click.option("--only", help="Run only these steps, separated by |.")
@@ -500,34 +501,36 @@ def main(
     model: str | None,
     reproducible: bool,
     only: str | None,
-    **given: Any,
+    device: str,
+    concurrent: int,
+    image_size: str,
 ) -> None:
     """Measure one GPU within a time limit."""
-    width, _, height = given["image_size"].partition("x")
+    width, _, height = image_size.partition("x")
     config = RunConfig(
         batch=True,
         benchmark="rooms",
         shuffle=True,
-        device=given["device"],
+        device=device,
         image_size=(int(width), int(height)),
     )
     measurement = Measurement(output, config, 60 * minutes, model)
-    measurement.found["machine"] = Transformers().machine(replace(config, reproducible="on"))
+    measurement.facts["machine"] = Transformers().machine(replace(config, reproducible="on"))
     # Warm up: compilation and loading are not measured.
-    measurement.take(Step("warm-up", 4, lengths=LengthDistributions((1, 2), 8)))
-    measurement.done.clear()
-    for step in (reproducible_steps if reproducible else steps)(given["many"]):
+    measurement.measure(Step("warm-up", 4, lengths=LengthDistributions((1, 2), 8)))
+    measurement.rows.clear()
+    for step in (reproducible_steps if reproducible else steps)(concurrent):
         if only is None or step.name in only.split("|"):
-            measurement.within(step.name, partial(measurement.take, step))
+            measurement.run_in_time(step.name, partial(measurement.measure, step))
     if reproducible:
         return
     for name, call in (
-        ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * given["many"]))),
+        ("1,000 dialogues", lambda: measurement.long_run(min(1000, 8 * concurrent))),
         ("latency", lambda: measurement.latency(LARGE_MODEL)),
         ("latency, 2B", lambda: measurement.latency(SMALL_MODEL)),
     ):
         if only is None or name in only.split("|"):
-            measurement.within(name, call)
+            measurement.run_in_time(name, call)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Repeated out-of-memory conditions on a GPU: nothing may be lost, and no transcript may change.
+"""Repeated out-of-memory conditions on a GPU: no reply is lost and no transcript changes.
 
     python -m benchmarks.gpu_faults --output benchmarks/results/gpu_faults.md
 
@@ -57,9 +57,9 @@ class MemoryFiller(threading.Thread):
 
     def __init__(self, times: int, seed: int, under_way: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.times, self.chance, self.under_way = times, random.Random(seed), under_way
-        self.done = 0
-        self.ended = threading.Event()
+        self.times, self.rng, self.under_way = times, random.Random(seed), under_way
+        self.num_filled = 0
+        self.stop = threading.Event()
 
     def run(self) -> None:
         """Fill, wait, free, wait."""
@@ -67,21 +67,21 @@ class MemoryFiller(threading.Thread):
 
         torch.ones(1, device="cuda")  # creates a CUDA context for this thread
         driver = ctypes.CDLL("libcuda.so.1")
-        while self.done < self.times and not self.ended.is_set():
-            time.sleep(self.chance.uniform(0.0, 0.2))
+        while self.num_filled < self.times and not self.stop.is_set():
+            time.sleep(self.rng.uniform(0.0, 0.2))
             with self.filling:
                 if not self.under_way.is_set():
                     continue
                 torch.cuda.empty_cache()  # fill PyTorch's unused cache too
                 addresses = []
                 for size in (1 << 30, 1 << 26, 1 << 21):
-                    place = ctypes.c_uint64()
-                    while not driver.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(size)):
-                        addresses.append(place.value)
-                time.sleep(self.chance.uniform(0.02, 0.25))
+                    address = ctypes.c_uint64()
+                    while not driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)):
+                        addresses.append(address.value)
+                time.sleep(self.rng.uniform(0.02, 0.25))
                 for address in addresses:
                     driver.cuMemFree_v2(ctypes.c_uint64(address))
-                self.done += 1
+                self.num_filled += 1
 
 
 class WatchedEngineFactory(EngineFactory):
@@ -94,39 +94,39 @@ class WatchedEngineFactory(EngineFactory):
         engine = super().make(variant, config, questions)
         close = engine.close
 
-        def closed() -> None:
+        def close_and_clear() -> None:
             with MemoryFiller.filling:
                 self.under_way.clear()
             close()
 
-        engine.close = closed  # type: ignore[method-assign]
+        engine.close = close_and_clear  # type: ignore[method-assign]
         self.under_way.set()
         return engine
 
 
 @contextlib.contextmanager
-def injected(one_in: int, seed: int) -> Iterator[list[int]]:
+def inject_errors(one_in: int, seed: int) -> Iterator[list[int]]:
     """Make one in `one_in` allocations, prefills and decoding steps fail; yield the count of faults."""
     import torch
 
-    chance, count = random.Random(seed), [0]
+    rng, count = random.Random(seed), [0]
     names = ("_reserve_pages", "_first_tokens", "_next_tokens")
     calls = {name: getattr(Scheduler, name) for name in names}
 
-    def failing(call: Any) -> Any:
-        def called(*given: Any) -> Any:
-            if chance.randrange(one_in) == 0:
+    def make_unreliable(call: Any) -> Any:
+        def unreliable(*arguments: Any) -> Any:
+            if rng.randrange(one_in) == 0:
                 count[0] += 1
-                words = chance.choice(ERROR_MESSAGES)
-                raise (torch.OutOfMemoryError if words == ERROR_MESSAGES[0] else RuntimeError)(
-                    words
+                message = rng.choice(ERROR_MESSAGES)
+                raise (torch.OutOfMemoryError if message == ERROR_MESSAGES[0] else RuntimeError)(
+                    message
                 )
-            return call(*given)
+            return call(*arguments)
 
-        return called
+        return unreliable
 
     for name, call in calls.items():
-        setattr(Scheduler, name, failing(call))
+        setattr(Scheduler, name, make_unreliable(call))
     try:
         yield count
     finally:
@@ -142,26 +142,26 @@ class Comparison:
     ) -> None:
         self.output = output
         self.rounds: dict[str, list[Trial]] = {}
-        self.said: dict[str, dict[str, Any]] = {}
-        self._measured = partial(bench.measure, variant, config)
+        self.details: dict[str, dict[str, Any]] = {}
+        self._measure = partial(bench.measure, variant, config)
         self.model: dict[str, Any] = {}
 
-    def take(self, name: str, **said: Any) -> bool:
+    def run(self, name: str, **facts: Any) -> bool:
         """Answer all questions once more; return True if the run completed."""
-        rounds, details = self.rounds.setdefault(name, []), self.said.setdefault(name, {})
+        rounds, details = self.rounds.setdefault(name, []), self.details.setdefault(name, {})
         try:
-            rounds.append(self._measured())
-        # Aborted runs are what this benchmark looks for.
+            rounds.append(self._measure())
+        # This benchmark looks for aborted runs.
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
             details["aborted"] = f"{type(error).__name__}: {error}"
-        details.update(said, runs=len(rounds))
+        details.update(facts, runs=len(rounds))
         self.write()
         return "aborted" not in details
 
     def write(self) -> None:
         """Write the page."""
-        rows = {name: dict(said) for name, said in self.said.items()}
+        rows = {name: dict(details) for name, details in self.details.items()}
         for name, rounds in self.rounds.items():
             if rounds:
                 undisturbed = self.rounds["undisturbed"][0].work
@@ -183,40 +183,50 @@ class Comparison:
 @click.option("--one-in", default=40, show_default=True, help="Inject an error in one of N calls.")
 @click.option("--image-size", default=640, show_default=True, help="Width in pixels (4:3 images).")
 @click.option("--seed", default=0, show_default=True)
-def main(output: Path | None, **given: Any) -> None:
+def main(
+    output: Path | None,
+    model: str,
+    device: str,
+    questions: int,
+    times: int,
+    minutes: float,
+    one_in: int,
+    image_size: int,
+    seed: int,
+) -> None:
     """Compare runs under memory pressure with an undisturbed one."""
-    width, until = given["image_size"], time.perf_counter() + 60 * given["minutes"]
+    deadline = time.perf_counter() + 60 * minutes
     config = RunConfig(
         batch=True,
         benchmark="rooms",
         shuffle=True,
-        device=given["device"],
-        image_size=(width, width * 3 // 4),
-        limit=given["questions"],
+        device=device,
+        image_size=(image_size, image_size * 3 // 4),
+        limit=questions,
         max_turns=3,
         max_new_tokens=48,
     )
-    pretrained = random_model(given["model"], given["device"], "float32")
+    pretrained = random_model(model, device, "float32")
     engines = WatchedEngineFactory(config, pretrained, None)
-    bench = Bench(config, engines, lambda words: None)
+    bench = Bench(config, engines, lambda line: None)
     variant = Variant("transformers", "refill", "keys", "auto")
     bench.measure(variant, replace(config, limit=2))
     comparison = Comparison(output, bench, variant, config)
-    comparison.model = model_summary(pretrained, given["model"])
-    if not comparison.take("undisturbed"):
+    comparison.model = model_summary(pretrained, model)
+    if not comparison.run("undisturbed"):
         raise SystemExit(1)
     if pretrained.model.device.type == "cuda":
-        filler = MemoryFiller(given["times"], given["seed"], engines.under_way)
+        filler = MemoryFiller(times, seed, engines.under_way)
         filler.start()
         completed = True
-        while completed and filler.is_alive() and time.perf_counter() < until:
-            completed = comparison.take("filled from outside")
-            comparison.said["filled from outside"]["filled"] = filler.done
-        filler.ended.set()
+        while completed and filler.is_alive() and time.perf_counter() < deadline:
+            completed = comparison.run("filled from outside")
+            comparison.details["filled from outside"]["filled"] = filler.num_filled
+        filler.stop.set()
         filler.join()
-    with injected(given["one_in"], given["seed"]) as count:
-        comparison.take("errors injected")
-    comparison.said["errors injected"]["faults"] = count[0]
+    with inject_errors(one_in, seed) as count:
+        comparison.run("errors injected")
+    comparison.details["errors injected"]["faults"] = count[0]
     comparison.write()
 
 

@@ -47,7 +47,7 @@ ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "oracle": {"model": "oracle", "views": "none"},
 }
 FIGURES = (MACRO, MICRO, MEAN_OF_TYPES)
-AT_ONCE = 200_000  # scenes per array, to limit memory
+CHUNK_SCENES = 200_000  # scenes per array, to limit memory
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
@@ -57,10 +57,10 @@ Interval = Callable[[Estimate, "SceneSamples"], Ends]
 class SceneSamples:
     """Samples of scenes: sums and counts, (samples, scenes, types)."""
 
-    def __init__(self, population: Tally, drawn: NDArray[np.int64]) -> None:
+    def __init__(self, population: Tally, indices: NDArray[np.int64]) -> None:
         self.types = population.types
-        self.sums, self.counts = population.sums[drawn], population.counts[drawn]
-        self.found = estimates(self.types, self.sums, self.counts)
+        self.sums, self.counts = population.sums[indices], population.counts[indices]
+        self.estimates = estimates(self.types, self.sums, self.counts)
 
 
 def load_or_run(place: Path, questions: Path, name: str, seed: int) -> Tally:
@@ -95,16 +95,16 @@ def scores_of(folder: RunData) -> Tally:
 def mixed(easy: Tally, hard: Tally, seed: int) -> Tally:
     """Return a population in which a random half of the scenes comes from one run and the rest from another."""
     scenes = len(easy.sums)
-    chosen = np.random.default_rng(seed).permutation(scenes) < scenes // 2
-    return Tally(easy.types, np.where(chosen[:, None], easy.sums, hard.sums), easy.counts)
+    from_easy = np.random.default_rng(seed).permutation(scenes) < scenes // 2
+    return Tally(easy.types, np.where(from_easy[:, None], easy.sums, hard.sums), easy.counts)
 
 
 def samples(population: Tally, scenes: int, number: int, seed: int = 0) -> Iterator[SceneSamples]:
     """Yield `number` samples of `scenes` scenes, in chunks."""
-    chance = np.random.default_rng([seed, scenes])
+    rng = np.random.default_rng([seed, scenes])
     while number > 0:
-        chunk = min(number, max(1, AT_ONCE // scenes))
-        yield SceneSamples(population, chance.integers(len(population.sums), size=(chunk, scenes)))
+        chunk = min(number, max(1, CHUNK_SCENES // scenes))
+        yield SceneSamples(population, rng.integers(len(population.sums), size=(chunk, scenes)))
         number -= chunk
 
 
@@ -115,7 +115,7 @@ def truth_of(population: Tally, draw: SceneSamples) -> dict[str, FloatArray]:
     return named_means(population.types, sums * has_type, counts * has_type)
 
 
-def shown(estimate: Estimate, draw: SceneSamples) -> Ends:
+def reported(estimate: Estimate, draw: SceneSamples) -> Ends:
     """The interval reported by the program."""
     return estimate.score_interval
 
@@ -133,13 +133,13 @@ def normal(estimate: Estimate, draw: SceneSamples) -> Ends:
 
 def bootstrap(estimate: Estimate, draw: SceneSamples, resamples: int = 300) -> Ends:
     """Percentile bootstrap over scenes of the mean of tasks, used by earlier versions."""
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     scenes = draw.sums.shape[1]
-    times = chance.multinomial(scenes, np.full(scenes, 1 / scenes), resamples).astype(np.float64)
+    weights = rng.multinomial(scenes, np.full(scenes, 1 / scenes), resamples).astype(np.float64)
     means = named_means(
         draw.types,
-        np.einsum("bg,rgt->rbt", times, draw.sums, optimize=True),
-        np.einsum("bg,rgt->rbt", times, draw.counts, optimize=True),
+        np.einsum("bg,rgt->rbt", weights, draw.sums, optimize=True),
+        np.einsum("bg,rgt->rbt", weights, draw.counts, optimize=True),
     )[MACRO]
     low, high = np.nanquantile(means, [0.025, 0.975], axis=1)
     return low, high
@@ -149,30 +149,32 @@ METHODS: Mapping[str, Interval] = {
     "percentile bootstrap": bootstrap,
     "jackknife, 1.96 errors": normal,
     "jackknife, t with scenes − 1": student,
-    "reported by the program": shown,
+    "reported by the program": reported,
 }
 
 
 def coverage(population: Tally, scenes: int, number: int) -> dict[str, Any]:
     """Return the share of samples whose interval contains the true value: by method, by mean, by type."""
-    held: dict[str, list[FloatArray]] = {}
+    covered: dict[str, list[FloatArray]] = {}
     widths = []
     for draw in samples(population, scenes, number):
         truths = truth_of(population, draw)
-        macro = draw.found[MACRO]
+        macro = draw.estimates[MACRO]
         for method, interval in METHODS.items():
             if (
                 method == "percentile bootstrap"
-                and len(held.get(method, ())) * len(macro.mean) > 2000
+                and len(covered.get(method, ())) * len(macro.mean) > 2000
             ):
                 continue  # slow, and a coarse estimate suffices
             low, high = interval(macro, draw)
-            held.setdefault(method, []).append(is_covered(low, truths[MACRO], high))
-        for name, estimate in draw.found.items():
-            held.setdefault(f"of {name}", []).append(is_covered(*_around(estimate, truths[name])))
+            covered.setdefault(method, []).append(is_covered(low, truths[MACRO], high))
+        for name, estimate in draw.estimates.items():
+            covered.setdefault(f"of {name}", []).append(
+                is_covered(*_around(estimate, truths[name]))
+            )
         low, high = macro.score_interval
         widths.append(100 * (high - low))
-    shares = {name: _share(np.concatenate(rows)) for name, rows in held.items()}
+    shares = {name: _share(np.concatenate(rows)) for name, rows in covered.items()}
     return {
         "methods": {name: shares[name] for name in METHODS},
         "means": {name: shares[f"of {name}"] for name in FIGURES},
@@ -205,12 +207,12 @@ HARD_CASES: Mapping[str, tuple[float, float, float, int]] = {
 def hard_coverage(case: tuple[float, float, float, int], scenes: int, number: int) -> float | None:
     """Return the coverage of the interval of the mean over questions for made-up scores."""
     failing, right_if_failing, right, questions = case
-    chance = np.random.default_rng([3, scenes])
+    rng = np.random.default_rng([3, scenes])
     covered = []
-    for start in range(0, number, AT_ONCE // scenes):
-        shape = (min(number - start, AT_ONCE // scenes), scenes, 1)
-        rate = np.where(chance.random(shape) < failing, right_if_failing, right)
-        sums = chance.binomial(questions, rate).astype(np.float64)
+    for start in range(0, number, CHUNK_SCENES // scenes):
+        shape = (min(number - start, CHUNK_SCENES // scenes), scenes, 1)
+        rate = np.where(rng.random(shape) < failing, right_if_failing, right)
+        sums = rng.binomial(questions, rate).astype(np.float64)
         estimate = estimates(("one",), sums, np.full(shape, float(questions)))[MICRO]
         truth = np.full(shape[0], failing * right_if_failing + (1 - failing) * right)
         covered.append(is_covered(*_around(estimate, truth)))
@@ -234,18 +236,20 @@ def hard_case_lines(number: int) -> list[str]:
     ]
 
 
-def false_positives(one: Tally, other: Tally, scenes: int, number: int) -> dict[str, float | None]:
+def false_positives(
+    baseline: Tally, variant: Tally, scenes: int, number: int
+) -> dict[str, float | None]:
     """Return the false-positive rate for equal runs, and the coverage of the interval of a real difference."""
-    differences = Tally(one.types, other.sums - one.sums, one.counts)
-    chance = np.random.default_rng([1, scenes])
+    differences = Tally(baseline.types, variant.sums - baseline.sums, baseline.counts)
+    rng = np.random.default_rng([1, scenes])
     results: dict[str, list[FloatArray]] = {"p <= .05": [], "p <= .01": [], "covered": []}
     for draw in samples(differences, scenes, number, seed=2):
-        sides = chance.choice((-1.0, 1.0), (*draw.sums.shape[:2], 1))
-        p = estimates(draw.types, draw.sums * sides, draw.counts)[MACRO].p
+        signs = rng.choice((-1.0, 1.0), (*draw.sums.shape[:2], 1))
+        p = estimates(draw.types, draw.sums * signs, draw.counts)[MACRO].p
         for level in (0.05, 0.01):
-            alarm = np.where(np.isnan(p), np.nan, p <= level)
-            results[f"p <= {level:.2f}".replace("0.", ".")].append(alarm)
-        estimate = draw.found[MACRO]
+            is_significant = np.where(np.isnan(p), np.nan, p <= level)
+            results[f"p <= {level:.2f}".replace("0.", ".")].append(is_significant)
+        estimate = draw.estimates[MACRO]
         truth = truth_of(differences, draw)[MACRO]
         reach = estimate.reach
         results["covered"].append(is_covered(estimate.mean - reach, truth, estimate.mean + reach))
@@ -265,12 +269,7 @@ def _share(values: FloatArray) -> float | None:
 @click.option("--hard-cases", is_flag=True, help="Print only the section about made-up scores.")
 @OUTPUT
 def main(
-    rooms: int,
-    questions: int,
-    number: int,
-    runs: str | None,
-    hard_cases: bool,
-    output: Path | None,
+    rooms: int, questions: int, number: int, runs: str | None, hard_cases: bool, output: Path | None
 ) -> None:
     """Measure coverage and false-positive rate of the reported intervals and p-values."""
     if hard_cases:
@@ -293,17 +292,17 @@ def main(
         "samples": number,
         "populations": {},
     }
-    for name, (one, other) in pairs.items():
+    for name, (first, second) in pairs.items():
         figures: dict[str, Any] = {
-            "score": 100 * one.means[MACRO],
-            "score_of_the_second": 100 * other.means[MACRO],
+            "score": 100 * first.means[MACRO],
+            "score_of_the_second": 100 * second.means[MACRO],
             "intervals": {},
             "comparisons": {},
         }
         record["populations"][name] = figures
         for scenes in SCENES:
-            figures["intervals"][str(scenes)] = coverage(one, scenes, number)
-            figures["comparisons"][str(scenes)] = false_positives(one, other, scenes, number)
+            figures["intervals"][str(scenes)] = coverage(first, scenes, number)
+            figures["comparisons"][str(scenes)] = false_positives(first, second, scenes, number)
             click.echo(f"{name}, {scenes} scenes: {figures['comparisons'][str(scenes)]}", err=True)
     publish(
         output,
@@ -329,32 +328,34 @@ def page(record: Mapping[str, Any]) -> list[str]:
     for name, entry in populations.items():
         entries = [entry["intervals"][size] for size in sizes]
         rows = [
-            [method, *(format_percent(one["methods"][method]) for one in entries)]
+            [method, *(format_percent(entry["methods"][method]) for entry in entries)]
             for method in METHODS
         ]
         rows.append(
             [
                 "width of the reported interval (points)",
-                *(format_percent(one["width"], 1) for one in entries),
+                *(format_percent(entry["width"], 1) for entry in entries),
             ]
         )
         lines += [f"### {name}", "", *table(["scenes", *sizes], rows), ""]
-    others, compared = [], []
+    mean_rows, comparison_rows = [], []
     for name, entry in populations.items():
         entries = [entry["intervals"][size] for size in sizes]
         for label in (MICRO, MEAN_OF_TYPES):
-            shares = [one["means"][label] for one in entries]
-            others.append([name, label, *map(format_percent, shares)])
+            shares = [entry["means"][label] for entry in entries]
+            mean_rows.append([name, label, *map(format_percent, shares)])
         for label, pick in (("type, lowest", min), ("type, highest", max)):
-            shares = [pick(drop_missing(one["types"].values()), default=None) for one in entries]
-            others.append([name, label, *map(format_percent, shares)])
+            shares = [
+                pick(drop_missing(entry["types"].values()), default=None) for entry in entries
+            ]
+            mean_rows.append([name, label, *map(format_percent, shares)])
         for label in ("p <= .05", "p <= .01", "covered"):
             shares = [entry["comparisons"][size][label] for size in sizes]
-            compared.append([name, label, *map(format_percent, shares)])
+            comparison_rows.append([name, label, *map(format_percent, shares)])
     lines += [
         "## Coverage of the reported interval for other means",
         "",
-        *table(["", "scenes", *sizes], others),
+        *table(["", "scenes", *sizes], mean_rows),
         "",
     ]
     lines += [
@@ -363,7 +364,7 @@ def page(record: Mapping[str, Any]) -> list[str]:
         "`p <= …`: false-positive rate for equal runs (two runs of a population with different seeds, their order randomized"
         " per scene). `covered`: coverage of the interval of a real difference.",
         "",
-        *table(["", "scenes", *sizes], compared),
+        *table(["", "scenes", *sizes], comparison_rows),
     ]
     return lines
 

@@ -74,14 +74,14 @@ def _on_ball(centre: tuple[float, ...], radius: float, u: np.ndarray, v: np.ndar
 def _grid(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return coordinates u and v in 0 to 1, (n,), and faces (2 columns rows, 3) of a grid."""
     u, v = np.meshgrid(np.linspace(0, 1, columns + 1), np.linspace(0, 1, rows + 1))
-    first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
-    quads = np.column_stack([first, first + 1, first + columns + 2, first + columns + 1])
+    corner = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
+    quads = np.column_stack([corner, corner + 1, corner + columns + 2, corner + columns + 1])
     return u.ravel(), v.ravel(), np.concatenate([quads[:, :3], quads[:, [0, 2, 3]]])
 
 
 def _area() -> float:
-    flat = sum(np.linalg.norm(a) * np.linalg.norm(b) for _, a, b in _patches())
-    return float(flat + sum(4 * np.pi * radius**2 for _, radius in BALLS))
+    flat_area = sum(np.linalg.norm(a) * np.linalg.norm(b) for _, a, b in _patches())
+    return float(flat_area + sum(4 * np.pi * radius**2 for _, radius in BALLS))
 
 
 def _scene(
@@ -103,35 +103,35 @@ def _scene(
 def mesh_room(count: int) -> Scene:
     """Return the room as a mesh of about `count` faces of similar size."""
     step = np.sqrt(2 * _area() / count)
-    parts, faces, used = [], [], 0
+    parts, faces, num_points = [], [], 0
     for number, (corner, a, b) in enumerate(_patches()):
         u, v, triangles = _grid(*(max(1, round(np.linalg.norm(e) / step)) for e in (a, b)))
         points = corner + u[:, None] * a + v[:, None] * b
         parts.append((points, _shade(points, number)))
-        faces.append(triangles + used)
-        used += len(points)
+        faces.append(triangles + num_points)
+        num_points += len(points)
     for number, (centre, radius) in enumerate(BALLS):
         u, v, triangles = _grid(
             max(3, round(2 * np.pi * radius / step)), max(2, round(np.pi * radius / step))
         )
         points = _on_ball(centre, radius, u, -np.cos(np.pi * v))
         parts.append((points, _shade(points, 100 + number)))
-        faces.append(triangles + used)
-        used += len(points)
+        faces.append(triangles + num_points)
+        num_points += len(points)
     return _scene(f"{count:,} faces", parts, np.concatenate(faces).astype(np.int32))
 
 
 def cloud_room(count: int) -> Scene:
     """Return the room as a cloud of about `count` points, spread evenly over its surface."""
-    dice, density = np.random.default_rng(1), count / _area()
+    rng, density = np.random.default_rng(1), count / _area()
     parts = []
     for number, (corner, a, b) in enumerate(_patches()):
         area = np.linalg.norm(a) * np.linalg.norm(b)
-        u, v = dice.random((2, round(area * density), 1))
+        u, v = rng.random((2, round(area * density), 1))
         points = corner + u * a + v * b
         parts.append((points, _shade(points, number)))
     for number, (centre, radius) in enumerate(BALLS):
-        u, v = dice.random((2, round(4 * np.pi * radius**2 * density)))
+        u, v = rng.random((2, round(4 * np.pi * radius**2 * density)))
         points = _on_ball(centre, radius, u, 2 * v - 1)
         parts.append((points, _shade(points, 100 + number)))
     return _scene(f"{count:,} points", parts, None)
@@ -154,18 +154,18 @@ def milliseconds(renderer: Renderer, scene: Scene, width: int, height: int) -> f
 def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Path | None) -> None:
     """Compare renderers. --scenes are numbers of faces (f) or points (p)."""
     names = renderers.split(",")
-    drawing = [make_renderer(name) for name in names]
+    instances = [make_renderer(name) for name in names]
     rows = []
     for size in scenes.split(","):
         scene = (mesh_room if size[-1] == "f" else cloud_room)(int(size[:-1]))
         for image_size in image_sizes.split(","):
             width, height = map(int, image_size.split("x"))
-            for renderer in drawing:
-                renderer.draw(
-                    scene, VIEWS[0], width, height
-                )  # upload and compilation are not timed
+            for renderer in instances:
+                # Upload and compilation are not timed.
+                renderer.draw(scene, VIEWS[0], width, height)
             runs = [
-                [milliseconds(one, scene, width, height) for one in drawing] for _ in range(rounds)
+                [milliseconds(renderer, scene, width, height) for renderer in instances]
+                for _ in range(rounds)
             ]
             fastest_times = np.min(runs, axis=0)
             rows.append(
@@ -176,7 +176,7 @@ def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Pat
                 ]
             )
             click.echo(rows[-1], err=True)
-    for renderer in drawing:
+    for renderer in instances:
         renderer.close()
     note = f"Fastest of {rounds} interleaved runs of four views each; in brackets the ratio to {names[0]}."
     lines = [note, "", *table(["scene", "image size", *names], rows)]

@@ -35,7 +35,7 @@ TILE = (256, 192)
 OUTSIDE = (35.0, -25.0)  # yaw and pitch of the views on contact sheets
 COLUMNS = 5
 ROWS = 5
-MAX_EXAMPLES = 2  # files named for each reason
+MAX_EXAMPLES = 2  # files named for result reason
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Opened:
     """The outcome of opening one file.
 
     Attributes:
-        path: The file, relative to the folder that was given.
+        path: The file, relative to the folder passed.
         format: Name of its format by suffix.
         reason: Why it was refused; empty if it was read.
         is_room: Whether its size is possible for a room; if not, it is read with `--unit m`.
@@ -90,13 +90,13 @@ def main(
                     _write_sheet(sheets, tiles)
     if sheets is not None and len(tiles) % (COLUMNS * ROWS):
         _write_sheet(sheets, tiles)
-    files_read = [each for each in files_opened if not each.reason]
-    others = sum(not each.is_room for each in files_read)
+    files_read = [result for result in files_opened if not result.reason]
+    num_not_rooms = sum(not result.is_room for result in files_read)
     lines = [
-        f"{len(files_opened):,} files: {len(files_read) - others:,} read,"
-        f" {others:,} read with `--unit m` because their size is"
+        f"{len(files_opened):,} files: {len(files_read) - num_not_rooms:,} read,"
+        f" {num_not_rooms:,} read with `--unit m` because their size is"
         f" impossible for a room, {len(files_opened) - len(files_read):,} refused,"
-        f" {sum(each.is_fault for each in files_opened)} faults (exceptions that are not an error message).",
+        f" {sum(result.is_fault for result in files_opened)} faults (exceptions that are not an error message).",
         "",
         *table(HEAD, by_format(files_opened)),
         "",
@@ -119,13 +119,13 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
     """Open a file and render its first view."""
     name, started_at = str(path.relative_to(folder.parent)), time.perf_counter()
     suffix = path.suffix.lower()
-    file_format = next(each.name for each in FORMATS if suffix in each.suffixes)
+    file_format = next(known.name for known in FORMATS if suffix in known.suffixes)
     is_room = True
     try:
         try:
             opened = open_scene(path, size=TILE)
         except SceneError as error:
-            if not any(word in str(error) for word in WRONG_SIZE):
+            if not any(text in str(error) for text in WRONG_SIZE):
                 raise
             is_room = False
             opened = open_scene(path, size=TILE, unit="m")
@@ -133,7 +133,7 @@ def open_file(path: Path, folder: Path) -> tuple[Opened, Image.Image | None]:
     except RenderAgentError as error:
         reason = str(error).partition(" cannot be read: ")[2] or str(error)
         return Opened(name, file_format, reason, seconds=time.perf_counter() - started_at), None
-    except Exception as error:  # noqa: BLE001 - what this benchmark looks for
+    except Exception as error:  # noqa: BLE001 - this benchmark looks for crashes
         reason = f"{type(error).__name__}: {error}"
         return Opened(name, file_format, reason, is_fault=True), None
     scene = opened.scene
@@ -161,23 +161,23 @@ def _outside(scene: Scene) -> Camera:
 
 def by_format(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the table of formats."""
-    for name in sorted({each.format for each in opened}):
-        files = [each for each in opened if each.format == name]
-        read = [each for each in files if not each.reason]
+    for name in sorted({result.format for result in opened}):
+        files = [result for result in opened if result.format == name]
+        read = [result for result in files if not result.reason]
         yield (
             name,
             len(files),
-            sum(each.is_room for each in read),
-            sum(not each.is_room for each in read),
+            sum(result.is_room for result in read),
+            sum(not result.is_room for result in read),
             len(files) - len(read),
-            sum(bool(each.notes) for each in read),
-            f"{max(each.seconds for each in files):.1f}",
+            sum(bool(result.notes) for result in read),
+            f"{max(result.seconds for result in files):.1f}",
         )
 
 
 def by_reason(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the table of reasons, most frequent first, without numbers and names."""
-    reasons = {each.path: _general(each.reason) for each in opened if each.reason}
+    reasons = {result.path: _generalise(result.reason) for result in opened if result.reason}
     for reason, count in Counter(reasons.values()).most_common():
         examples = [
             Path(path).name for path, reason_of_file in reasons.items() if reason_of_file == reason
@@ -185,8 +185,8 @@ def by_reason(opened: Sequence[Opened]) -> Iterator[tuple[object, ...]]:
         yield reason, count, ", ".join(f"`{name}`" for name in examples[:MAX_EXAMPLES])
 
 
-def _general(reason: str) -> str:
-    """Return a reason without what differs from file to file."""
+def _generalise(reason: str) -> str:
+    """Return a reason without paths, quoted values and numbers."""
     reason = re.sub(r"(/[^\s@:,]+)+/", "", reason.partition("; ")[0])
     reason = re.sub(r"'[^']*'", "'…'", reason)
     return re.sub(r"\b\d[\d,.]*", "N", reason).replace("|", "/")[:160]
@@ -204,8 +204,8 @@ def _write_sheet(folder: Path, tiles: Sequence[Image.Image]) -> None:
     """Write the tiles that are not on an earlier sheet."""
     number = (len(tiles) - 1) // (COLUMNS * ROWS)
     sheet = Image.new("RGB", (TILE[0] * COLUMNS, TILE[1] * ROWS), "white")
-    for at, tile in enumerate(tiles[number * COLUMNS * ROWS :]):
-        sheet.paste(tile, (at % COLUMNS * TILE[0], at // COLUMNS * TILE[1]))
+    for index, tile in enumerate(tiles[number * COLUMNS * ROWS :]):
+        sheet.paste(tile, (index % COLUMNS * TILE[0], index // COLUMNS * TILE[1]))
     folder.mkdir(parents=True, exist_ok=True)
     sheet.save(folder / f"{number:03d}.png")
 

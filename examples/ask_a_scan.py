@@ -9,10 +9,10 @@ import sys
 
 import render_agent
 
-given = dict(enumerate(sys.argv))
-scan = given.get(1, render_agent.bundled_rooms()["room01"])
-question = given.get(2, "Is the piano left or right of the armchair, seen from the sofa?")
-engine = {"model": given[3]} if 3 in given else {"engine": "scripted"}
+arguments = dict(enumerate(sys.argv))
+scan = arguments.get(1, render_agent.bundled_rooms()["room01"])
+question = arguments.get(2, "Is the piano left or right of the armchair, seen from the sofa?")
+engine = {"model": arguments[3]} if 3 in arguments else {"engine": "scripted"}
 
 dialogue = render_agent.ask(scan, question, options=["left", "right"], **engine)
 

@@ -14,18 +14,20 @@ import render_agent
 
 pandas.options.display.precision = 1
 engine, model = sys.argv[1:3] if len(sys.argv) > 2 else ("scripted", "witness")
-same = {"benchmark": "rooms", "engine": engine, "model": model, "image_size": (160, 120)}
-same["scene"] = ["room00", "room02", "room04"]  # only a few questions, to be quick; omit for all
-same["type"] = ["object_counting", "object_abs_distance", "object_rel_direction_easy"]
-runs = {views: render_agent.run(**same, views=views) for views in ("none", "start", "free")}
+options = {"benchmark": "rooms", "engine": engine, "model": model, "image_size": (160, 120)}
+options["scene"] = ["room00", "room02", "room04"]  # only a few questions, to be quick; omit for all
+options["type"] = ["object_counting", "object_abs_distance", "object_rel_direction_easy"]
+runs = {views: render_agent.run(**options, views=views) for views in ("none", "start", "free")}
 
 for views, results in runs.items():
     print(f"{views}: {results}")
 print(runs["free"].types[["n", "score_percent", "low_percent", "high_percent"]])
 
 for views in ("none", "start"):
-    found = runs[views].compare(runs["free"]).found
-    print(f"free against {views}: {found['differences']['official']['difference']:+.1f} points")
+    comparison = runs[views].compare(runs["free"]).found
+    print(
+        f"free against {views}: {comparison['differences']['official']['difference']:+.1f} points"
+    )
 
 runs["free"].diagnosis()  # explains wrong answers: the named objects were not seen
 print(runs["free"].questions.groupby("cause").size())

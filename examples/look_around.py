@@ -17,15 +17,17 @@ with render_agent.open_scene(scan, size=(640, 480)) as scene:
     path = [scene.start()]
     for _ in range(3):  # turn left by 90 degrees and step forward, as far as furniture allows
         turned = path[-1].turned(left=90)
-        place, obstacle = scene.space.advance(turned.position, turned.offset(1.0, 0, 0))
-        path.append(turned.at(place))
-        print(f"at {np.round(place, 2)} m" + (f", stopped by {obstacle}" if obstacle else ""))
+        position, obstacle = scene.space.advance(turned.position, turned.offset(1.0, 0, 0))
+        path.append(turned.at(position))
+        print(f"at {np.round(position, 2)} m" + (f", stopped by {obstacle}" if obstacle else ""))
 
     for number, camera in enumerate(path, start=1):
         view = scene.view(camera)
-        near = view.depth.min()  # infinite where nothing was scanned
-        words = (
-            f"nearest surface at {near:.2f} m" if np.isfinite(near) else "nothing was scanned here"
+        nearest = view.depth.min()  # infinite if nothing was scanned
+        text = (
+            f"nearest surface at {nearest:.2f} m"
+            if np.isfinite(nearest)
+            else "nothing was scanned here"
         )
-        print(f"{view.save(f'view{number}.png')}: {words}")
+        print(f"{view.save(f'view{number}.png')}: {text}")
     print(scene.map(path).save("map.png"))

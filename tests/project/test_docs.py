@@ -19,7 +19,7 @@ from factories.documentation import (
     read,
     section,
 )
-from factories.runs import NullObserver, make_config, make_questions
+from factories.runs import finish_run, make_config, make_questions
 
 import render_agent
 from render_agent.cli.main import cli
@@ -34,43 +34,43 @@ by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def test_modules_named_on_the_security_page_exist():
-    named = re.findall(r"`([a-z_/]+\.py)(?:: (\w+))?`", read(TREE / "docs" / "security.md"))
+    references = re.findall(r"`([a-z_/]+\.py)(?:: (\w+))?`", read(TREE / "docs" / "security.md"))
     modules = [
-        (place, symbol) for place, symbol in named if not place.split("/")[-1].startswith("test_")
+        (path, symbol) for path, symbol in references if not path.split("/")[-1].startswith("test_")
     ]
     assert len(modules) >= 20
-    for place, symbol in modules:
-        assert symbol in (TREE / "render_agent" / place).read_text("utf-8"), (place, symbol)
+    for path, symbol in modules:
+        assert symbol in (TREE / "render_agent" / path).read_text("utf-8"), (path, symbol)
 
 
 @by_page
 def test_linked_files_exist(page):
-    links = [(name, place) for name, place in LINK.findall(read(page)) if "://" not in place]
-    assert not [place for _, place in links if not (page.parent / place).exists()]
+    links = [(name, target) for name, target in LINK.findall(read(page)) if "://" not in target]
+    assert not [target for _, target in links if not (page.parent / target).exists()]
 
 
 @by_page
 def test_linked_names_are_in_their_files(page):
-    for name, place in LINK.findall(read(page)):
-        if not (re.fullmatch(r"`\w+`", name) and place.endswith(".py")):
+    for name, target in LINK.findall(read(page)):
+        if not (re.fullmatch(r"`\w+`", name) and target.endswith(".py")):
             continue
-        tree = ast.parse((page.parent / place).read_text("utf-8"))
+        tree = ast.parse((page.parent / target).read_text("utf-8"))
         assert name.strip("`") in {getattr(node, "name", None) for node in tree.body}, name
 
 
 def test_named_tests_exist():
-    named = re.findall(r"\[(test_\w+\.py)\]\(([^)]+)\) `(test_\w+)`", ARCHITECTURE)
-    assert len(named) >= 7
-    for _, place, test in named:
-        source = (TREE / "docs" / place).read_text("utf-8")
+    references = re.findall(r"\[(test_\w+\.py)\]\(([^)]+)\) `(test_\w+)`", ARCHITECTURE)
+    assert len(references) >= 7
+    for _, target, test in references:
+        source = (TREE / "docs" / target).read_text("utf-8")
         assert f"\ndef {test}(" in source, test
 
 
 def test_files_named_on_the_architecture_page_exist():
-    named = set(re.findall(r"(?<![\w/])[a-z]\w*(?:/\w+)+\.py", ARCHITECTURE))
-    assert len(named) >= 15
-    places = (TREE, TREE / "render_agent")
-    assert not [name for name in named if not any((place / name).is_file() for place in places)]
+    paths = set(re.findall(r"(?<![\w/])[a-z]\w*(?:/\w+)+\.py", ARCHITECTURE))
+    assert len(paths) >= 15
+    folders = (TREE, TREE / "render_agent")
+    assert not [name for name in paths if not any((folder / name).is_file() for folder in folders)]
 
 
 @by_page
@@ -94,15 +94,17 @@ def test_inline_commands_parse():
 
 def test_named_options_exist():
     """Options in running text and tables, e.g. `--limit` or `--views none`."""
-    known = {"--help"}
+    existing = {"--help"}
     commands = [cli]
     while commands:
         command = commands.pop()
-        known |= {flag for entry in command.params for flag in (*entry.opts, *entry.secondary_opts)}
+        existing |= {
+            flag for entry in command.params for flag in (*entry.opts, *entry.secondary_opts)
+        }
         if isinstance(command, click.Group):
             context = click.Context(command)
             commands += [command.get_command(context, n) for n in command.list_commands(context)]
-    others = {
+    foreign = {
         "--strict",
         "--no-deps",
         "--wheel-dir",
@@ -114,28 +116,27 @@ def test_named_options_exist():
         "--seconds",
     }
     for page in PAGES:
-        named = set(re.findall(r"(?<=`)(--[a-z][a-z-]*[a-z])", read(page)))
-        assert not named - known - others, page.name
+        mentioned = set(re.findall(r"(?<=`)(--[a-z][a-z-]*[a-z])", read(page)))
+        assert not mentioned - existing - foreign, page.name
 
 
 def documented_keys(title):
     """Return the keys in a table of the run-folder page, and those that are optional."""
     rows = re.findall(r"^\| (`.+?) \| (.+) \|$", section("reference/run-folder.md", title), re.M)
-    keys = [(key, words) for cell, words in rows for key in re.findall(r"`(\w+)`", cell)]
+    keys = [(key, meaning) for cell, meaning in rows for key in re.findall(r"`(\w+)`", cell)]
     assert len({key for key, _ in keys}) == len(keys)
-    return {key for key, _ in keys}, {key for key, words in keys if words.startswith("only ")}
+    return {key for key, _ in keys}, {key for key, meaning in keys if meaning.startswith("only ")}
 
 
-def assert_documented(documented, there):
+def assert_documented(documented, actual):
     names, optional = documented
-    assert there <= names
-    assert names - there <= optional
+    assert actual <= names
+    assert names - actual <= optional
 
 
 def test_run_folder_matches_its_page(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), max_turns=2))
-    run.go(NullObserver())
-    run.close()
+    finish_run(run)
     documented = re.findall(
         r"^ {2}([\w.]+)/? ", section("reference/run-folder.md", "Files"), re.MULTILINE
     )
@@ -167,13 +168,13 @@ def test_extras_are_documented():
 
 def test_changeable_options_are_documented():
     documented = section("how-to/continue-a-run.md", "What may change").split("```")[0]
-    named = {flag.replace("-", "_") for flag in re.findall(r"`--([a-z-]+)`", documented)}
+    mentioned = {flag.replace("-", "_") for flag in re.findall(r"`--([a-z-]+)`", documented)}
     free = {
         name
         for name, entry in OPTIONS.items()
         if entry.metadata["group"] in ("speed", "place", "display") or entry.metadata.get("free")
     }
-    assert named == free - {"port"}
+    assert mentioned == free - {"port"}
 
 
 def test_json_and_yaml_blocks_parse():
@@ -197,9 +198,9 @@ def test_citation_has_the_current_version():
 
 
 def test_readme_shows_the_three_uses():
-    shown = "\n".join(commands_in(README))
+    commands = "\n".join(commands_in(README))
     for use in ("--batch --questions", "--ply scenes/room01.ply", "--continue recent"):
-        assert f"render-agent {use}" in shown
+        assert f"render-agent {use}" in commands
 
 
 def test_example_questions_can_be_read(tmp_path):

@@ -19,19 +19,19 @@ EXAMPLES = TREE / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-def call(name: str, folder: Path, *words: str) -> str:
+def run_script(name: str, folder: Path, *arguments: str) -> str:
     """Run an example in a folder and return its output."""
-    command = [sys.executable, str(EXAMPLES / name), *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return result.stdout
 
 
-def call_here(name: str, folder: Path, capsys, monkeypatch, *words: str) -> str:
+def run_in_process(name: str, folder: Path, capsys, monkeypatch, *arguments: str) -> str:
     """Run an example in this process, which has already loaded the libraries."""
     with monkeypatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", [name, *words])
+        patch.setattr(sys, "argv", [name, *arguments])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     output, wrong = capsys.readouterr()
     assert wrong == ""
@@ -44,7 +44,7 @@ def pixels(path: Path):
 
 
 def test_ask_a_scan(tmp_path, capsys, monkeypatch):
-    output = call_here("ask_a_scan.py", tmp_path, capsys, monkeypatch)
+    output = run_in_process("ask_a_scan.py", tmp_path, capsys, monkeypatch)
     dialogue = render_agent.load_run(output=tmp_path / "experiment_logs").dialogue("question")
     for turn in dialogue.turns:
         assert f"turn {turn.number}: shown" in output
@@ -55,22 +55,22 @@ def test_ask_a_scan(tmp_path, capsys, monkeypatch):
 
 def test_look_around(tmp_path, capsys, monkeypatch):
     scan = render_agent.bundled_rooms()["room00"]
-    output = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
+    output = run_in_process("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
     with render_agent.open_scene(scan) as scene:
         assert repr(scene) in output
         first = scene.view()
         assert (pixels(tmp_path / "view1.png") == first.pixels).all()
         nearest = first.depth[np.isfinite(first.depth)].min()
     assert f"view1.png: nearest surface at {nearest:.2f} m" in output
-    shown = [
+    files = [
         pixels(tmp_path / f"{name}.png") for name in ("view1", "view2", "view3", "view4", "map")
     ]
-    assert len({image.tobytes() for image in shown}) == 5
+    assert len({image.tobytes() for image in files}) == 5
 
 
 def test_look_around_a_splat_with_empty_views(tmp_path, capsys, monkeypatch):
     scan = test_data("splats", "biker.compressed.ply")
-    output = call_here("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
+    output = run_in_process("look_around.py", tmp_path, capsys, monkeypatch, str(scan))
     assert "nothing was scanned here" in output
     assert "nearest surface at" in output
     assert len(list(tmp_path.glob("view?.png"))) == 4
@@ -78,7 +78,7 @@ def test_look_around_a_splat_with_empty_views(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_compare_views(tmp_path):
-    output = call("compare_views.py", tmp_path)
+    output = run_script("compare_views.py", tmp_path)
     names = re.findall(r"^(\w+): <run (\w+): 24 questions", output, re.MULTILINE)
     runs = {
         views: render_agent.load_run(tmp_path / "experiment_logs" / run) for views, run in names
@@ -97,9 +97,9 @@ def test_compare_views(tmp_path):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_examples_are_short_and_documented(name):
     text = (EXAMPLES / name).read_text("utf-8")
-    lines, written = (140, 120) if name.startswith("train_") else (50, 40)
+    lines, characters = (140, 120) if name.startswith("train_") else (50, 40)
     assert len(text.splitlines()) < lines
-    assert sum(bool(line.strip()) for line in text.splitlines()) < written
+    assert sum(bool(line.strip()) for line in text.splitlines()) < characters
     assert f"python {name}" in ast.get_docstring(ast.parse(text))
     assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text("utf-8")
 
@@ -125,12 +125,12 @@ def test_notebook_cells_run_in_order_and_show_something(tmp_path, monkeypatch):
         last = tree.body.pop()
         assert isinstance(last, ast.Expr), f"{cell.id} shows nothing"
         exec(compile(tree, cell.id, "exec"), names)
-        shown = eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
-        assert shown is not None
-        if hasattr(shown, "_repr_html_"):
-            assert "<" in shown._repr_html_()
+        value = eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+        assert value is not None
+        if hasattr(value, "_repr_html_"):
+            assert "<" in value._repr_html_()
             rich += 1
-        elif hasattr(shown, "_repr_png_"):
-            assert shown._repr_png_().startswith(b"\x89PNG")
+        elif hasattr(value, "_repr_png_"):
+            assert value._repr_png_().startswith(b"\x89PNG")
             rich += 1
     assert rich >= 8

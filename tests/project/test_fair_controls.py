@@ -22,16 +22,16 @@ pytestmark = [
 ]
 
 SMALL = {"image_size": (64, 48)}
-EACH = 24
+PER_ROOM = 24
 VIEWS = ("none", "start", "free", "tour", "oracle")
 
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
-    return controls.ask_bundled(tmp_path_factory.mktemp("rooms"), EACH)
+    return controls.ask_bundled(tmp_path_factory.mktemp("rooms"), PER_ROOM)
 
 
-class Shared(ScriptedEngine):
+class SharedOracle(ScriptedEngine):
     """The sighted oracle, shared by several runs because it takes long to prepare a room."""
 
     def close(self):
@@ -42,32 +42,32 @@ class Shared(ScriptedEngine):
 def play(questions, tmp_path_factory):
     """Return a function that runs the oracle, with cached rooms."""
     output = tmp_path_factory.mktemp("runs")
-    scenes, opened = {}, {}
+    scenes, visibility_by_kind = {}, {}
+    load_scenes = {kind: kind.scenes for kind in (ImageStress, Mirrored)}
 
-    read = {kind: kind.scenes for kind in (ImageStress, Mirrored)}
-
-    def shared(stress, config, asked, limit=0):
+    def cached_scenes(stress, config, selected, limit=0):
         kind = Mirrored if isinstance(stress, Mirrored) else ImageStress
         if kind not in scenes:
-            scenes[kind] = read[kind](stress, config, asked)
+            scenes[kind] = load_scenes[kind](stress, config, selected)
         return scenes[kind]
 
-    def engine(config, asked):
+    def make_engine(config, selected):
         kind = config.pictures
-        if kind not in opened:
-            opened[kind] = QuestionVisibility(
-                build(config).scenes(asked), load_facts(asked), config.image_size
+        if kind not in visibility_by_kind:
+            visibility_by_kind[kind] = QuestionVisibility(
+                build(config).scenes(selected), load_facts(selected), config.image_size
             )
-        sees = kind in ("real", "mirrored") and not build(config).blind
-        eyes = opened[kind] if sees else None
-        return Shared(SightedOracle(asked, config.seed, eyes, walks=config.views == "free"))
+        is_shown = kind in ("real", "mirrored") and not build(config).blind
+        visibility = visibility_by_kind[kind] if is_shown else None
+        walks = config.views == "free"
+        return SharedOracle(SightedOracle(selected, config.seed, visibility, walks=walks))
 
     with pytest.MonkeyPatch.context() as patch:
-        for kind in read:
-            patch.setattr(kind, "scenes", shared)
-        yield partial(controls.run_witness, questions, output, engine, **SMALL)
-    for eyes in opened.values():
-        eyes.close()
+        for kind in load_scenes:
+            patch.setattr(kind, "scenes", cached_scenes)
+        yield partial(controls.run_witness, questions, output, make_engine, **SMALL)
+    for visibility in visibility_by_kind.values():
+        visibility.close()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def steps(runs):
 @pytest.mark.parametrize("pair", controls.ORDER, ids="<".join)
 def test_better_views_give_higher_scores(steps, pair):
     step = steps[pair]
-    assert step["n"] == 8 * EACH
+    assert step["n"] == 8 * PER_ROOM
     assert step["difference"] > 0
     if pair != ("none", "start"):  # a small step: eight rooms with few questions cannot prove it
         assert step["interval"][0] > 0
@@ -94,7 +94,7 @@ def test_better_views_give_higher_scores(steps, pair):
 def test_all_runs_are_complete(runs):
     for _, results in runs.values():
         assert results["status"] == "complete"
-        assert results["counts"]["answered"] == 8 * EACH
+        assert results["counts"]["answered"] == 8 * PER_ROOM
 
 
 def test_black_images_score_like_no_views(runs, play):
@@ -107,20 +107,25 @@ def test_mirrored_rooms_flip_left_and_right(runs, play):
     kinds = (*DIRECTION_TYPES, "object_rel_distance")
     folder, result = play(views="oracle", pictures="mirrored", type=kinds)
     mirrored, original = result["mirrored"]["mirrored"], result["mirrored"]["original"]
-    asked = [question for question in folder.questions if question.type in DIRECTION_TYPES]
-    same = {
+    direction_questions = [
+        question for question in folder.questions if question.type in DIRECTION_TYPES
+    ]
+    unchanged = {
         kind: [
-            options_by_letter(q.options)[q.ground_truth] == "back" for q in asked if q.type == kind
+            options_by_letter(q.options)[q.ground_truth] == "back"
+            for q in direction_questions
+            if q.type == kind
         ]
         for kind in DIRECTION_TYPES
     }
     for kind in DIRECTION_TYPES:
         assert real["types"][kind]["score"] == mirrored["types"][kind]["score"] == 100
-        share = 100 * sum(same[kind]) / len(same[kind])
+        share = 100 * sum(unchanged[kind]) / len(unchanged[kind])
         assert original["types"][kind]["score"] == pytest.approx(share)
     turned = result["mirrored"]["turned"]
-    assert turned["n"] == sum(not one for some in same.values() for one in some) > 50
+    assert turned["n"] == sum(not flag for flags in unchanged.values() for flag in flags) > 50
     assert (turned["mirrored"]["share"], turned["original"]["share"]) == (100, 0)
-    assert (result["mirrored"]["n"], result["mirrored"]["excluded"]) == (len(asked), 0)
+    counts = result["mirrored"]["n"], result["mirrored"]["excluded"]
+    assert counts == (len(direction_questions), 0)
     near = "object_rel_distance"  # not affected by mirroring
     assert result["types"][near] == real["types"][near]

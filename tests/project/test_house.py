@@ -40,19 +40,19 @@ LEVEL_OF = {folder: number for number, level in enumerate(LEVELS) for folder in 
 
 
 @cache
-def trees():
+def parsed_modules():
     """Return the parsed modules by name; lazily, because every test process collects all tests."""
     return {name: ast.parse(path.read_text("utf-8")) for name, path in SOURCES.items()}
 
 
-def only_for_types(node):
+def is_type_checking_block(node):
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
 def imports(tree, *, typed):
     """Yield imports of a module with their lines; `typed` includes those for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if only_for_types(node) and not typed:
+        if is_type_checking_block(node) and not typed:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -66,7 +66,7 @@ def imports(tree, *, typed):
 @cache
 def imports_of(name, *, typed=False):
     """Return the imports of a module of the package, with their lines."""
-    return list(imports(trees()[name], typed=typed))
+    return list(imports(parsed_modules()[name], typed=typed))
 
 
 def own_imports(name, *, typed=False):
@@ -74,18 +74,18 @@ def own_imports(name, *, typed=False):
     for imported, line in imports_of(name, typed=typed):
         if imported.partition(".")[0] != "render_agent":
             continue
-        known = imported.removeprefix("render_agent").lstrip(".")
-        while known and known not in SOURCES:
-            known = known.rpartition(".")[0]
-        if known:
-            yield known, line
+        module = imported.removeprefix("render_agent").lstrip(".")
+        while module and module not in SOURCES:
+            module = module.rpartition(".")[0]
+        if module:
+            yield module, line
 
 
 def folder_of(name):
     return name.partition(".")[0]
 
 
-def within(name, folders):
+def is_in_folders(name, folders):
     return any(f"{name}.".startswith(f"{folder}.") for folder in folders.split())
 
 
@@ -115,7 +115,7 @@ def test_the_core_imports_nothing_above_it():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [
         f"{name}:{line} imports {imported}"
-        for name in trees()
+        for name in parsed_modules()
         for imported, line in imports_of(name)
         if imported.partition(".")[0] in outside
         or (
@@ -140,18 +140,18 @@ def test_every_folder_has_a_level():
 def test_heavy_libraries_are_imported_in_designated_modules(library):
     elsewhere = [
         f"{name} line {line}"
-        for name in trees()
+        for name in parsed_modules()
         for imported, line in imports_of(name)
-        if imported.partition(".")[0] == library and not within(name, DOORS[library])
+        if imported.partition(".")[0] == library and not is_in_folders(name, DOORS[library])
     ]
     assert not elsewhere
 
 
-def loaded_by(imported):
-    asked = f"import sys, {imported}; sys.stdout.write(' '.join(sys.modules))"
+def modules_loaded_by(imported):
+    script = f"import sys, {imported}; sys.stdout.write(' '.join(sys.modules))"
     return set(
         subprocess.run(
-            [sys.executable, "-c", asked], cwd=TREE, capture_output=True, text=True, check=True
+            [sys.executable, "-c", script], cwd=TREE, capture_output=True, text=True, check=True
         ).stdout.split()
     )
 
@@ -159,11 +159,11 @@ def loaded_by(imported):
 @pytest.mark.parametrize("module", LIGHT.split())
 def test_command_line_loads_no_heavy_library(module):
     heavy = {"numpy", "PIL", "yaml", "msgspec", *DOORS}
-    assert not heavy & loaded_by(f"render_agent.{module}")
+    assert not heavy & modules_loaded_by(f"render_agent.{module}")
 
 
 def test_importing_the_runner_loads_no_heavy_library():
-    loaded = loaded_by("render_agent.runs.runner, render_agent.cli.commands.run")
+    loaded = modules_loaded_by("render_agent.runs.runner, render_agent.cli.commands.run")
     assert not set(DOORS) & loaded
 
 
@@ -181,14 +181,14 @@ def project_files():
 
 def test_no_file_contains_a_machine_specific_path():
     places = re.compile(r"/(?:home|Users|root|work|mnt|media)/[A-Za-z]|[A-Z]:\\\\Users")
-    named = [
+    matches = [
         f"{path.relative_to(TREE)}:{number}"
         for path in project_files()
         if path.name != "test_house.py"
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if places.search(line)
     ]
-    assert not named
+    assert not matches
 
 
 def test_designated_modules_import_a_known_library():

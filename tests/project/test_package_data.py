@@ -29,15 +29,15 @@ json.dump([wheel, archive.filelist.files], open(sys.argv[1] + "/files.json", "w"
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory):
+def packaged_files(tmp_path_factory):
     """The data files of a wheel, and all files of a source archive, as paths in the tree."""
     folder = tmp_path_factory.mktemp("packed")
-    asked = [sys.executable, "-W", "ignore", "-c", LIST, str(folder)]
-    subprocess.run(asked, cwd=TREE, capture_output=True, check=True)
+    command = [sys.executable, "-W", "ignore", "-c", LIST, str(folder)]
+    subprocess.run(command, cwd=TREE, capture_output=True, check=True)
     return [set(files) for files in json.loads((folder / "files.json").read_text("utf-8"))]
 
 
-def within(folder):
+def files_in(folder):
     """Return the files in a folder of the package, as paths in the tree."""
     return {
         f"{folder.relative_to(TREE)}/{file.relative_to(folder)}"
@@ -46,20 +46,20 @@ def within(folder):
     }
 
 
-def test_bundled_rooms_are_packaged(packed):
-    rooms = within(TREE / "render_agent" / "bundled")
+def test_bundled_rooms_are_packaged(packaged_files):
+    rooms = files_in(TREE / "render_agent" / "bundled")
     assert len(rooms) >= 18
-    for files in packed:
+    for files in packaged_files:
         assert rooms <= files
 
 
 @pytest.mark.skipif(not TRAINED, reason="the bundled model is missing")
-def test_bundled_model_is_packaged(packed):
-    model = within(BUNDLED)
+def test_bundled_model_is_packaged(packaged_files):
+    model = files_in(BUNDLED)
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= {
         Path(file).name for file in model
     }
-    for files in packed:
+    for files in packaged_files:
         assert model <= files
 
 

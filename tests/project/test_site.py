@@ -17,18 +17,20 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=TREE, env=quiet, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    result = subprocess.run(
+        command, cwd=TREE, env=quiet, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
     return folder
 
 
 def test_pages_load_nothing_from_the_network(site, browser):
-    page, asked, faults = browser.new_page(), [], []
-    page.on("request", lambda request: asked.append(request.url))
+    page, urls, faults = browser.new_page(), [], []
+    page.on("request", lambda request: urls.append(request.url))
     page.on("pageerror", lambda error: faults.append(str(error)))
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > len(list(DOCS.rglob("*.md")))
     for path in pages:
         page.goto(path.as_uri())
-    assert not [url for url in asked if not url.startswith(("file:", "data:", "about:"))]
+    assert not [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
     assert not faults

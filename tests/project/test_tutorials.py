@@ -21,7 +21,7 @@ def test_tutorial_works(monkeypatch, type_in, tmp_path, name):
     for line in lines:
         runs = [run.name for run in list_runs(tmp_path / "experiment_logs")]
         names = {"RUN_A": runs[0], "RUN_B": runs[-1]} if runs else {}
-        words = [names.get(word, word) for word in shlex.split(line, comments=True)[1:]]
-        code, out, err = type_in(*words, folder=tmp_path)
+        arguments = [names.get(word, word) for word in shlex.split(line, comments=True)[1:]]
+        code, out, err = type_in(*arguments, folder=tmp_path)
         assert code == 0, f"{line}: {err}"
         assert out or err, line
