@@ -160,9 +160,7 @@ def compare_exclusions(
 
 
 def _summarize(
-    questions: Sequence[Question],
-    guesses: Mapping[str, Guesses],
-    chance: Mapping[str, float],
+    questions: Sequence[Question], guesses: Mapping[str, Guesses], chance: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the score of each method on these questions and its gain over chance, in percent.
 

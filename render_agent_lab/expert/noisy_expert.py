@@ -17,7 +17,7 @@ from render_agent_lab.expert.policy import Expert, ExpertRequest, expert
 STUMBLE_PROBABILITY = 0.6
 
 
-class Stumbler:
+class NoisyExpert:
     """Replies like the expert, but sometimes answers with the words of another question's option.
 
     This affects only multiple-choice questions, never the last turn, and never two turns in a row. After an unreadable
@@ -40,19 +40,19 @@ class Stumbler:
             or not is_stumble(question.id, self.seed, request.turn)
         ):
             return text
-        right, reasoning = fields["answer"], fields["reasoning"]
-        wrong_words = self._unreadable(question, right, request.turn)
+        correct_answer, reasoning = fields["answer"], fields["reasoning"]
+        wrong_words = self._unreadable_answer(question, correct_answer, request.turn)
         if wrong_words is None:
             return text
-        if reasoning.endswith(right):  # the derivation ends with the answer
-            reasoning = reasoning.removesuffix(right) + wrong_words
+        if reasoning.endswith(correct_answer):  # the derivation ends with the answer
+            reasoning = reasoning.removesuffix(correct_answer) + wrong_words
         return json.dumps({**fields, "reasoning": reasoning, "answer": wrong_words})
 
     def close(self) -> None:
         """Release the expert's renderer."""
         self.expert.close()
 
-    def _unreadable(self, question: Question, right: str, turn: int) -> str | None:
+    def _unreadable_answer(self, question: Question, correct_answer: str, turn: int) -> str | None:
         """Return words from a question of the same type that match no option here; None if there are none.
 
         Prefers words with the same number of comma-separated parts, e.g. a route with as many turns.
@@ -64,7 +64,7 @@ class Stumbler:
             for word in self._words[question.type]
             if canonical_answer(word, question.answer_form, question.options) is None
         ]
-        similar = [word for word in words if word.count(",") == right.count(",")]
+        similar = [word for word in words if word.count(",") == correct_answer.count(",")]
         return _random(question.id, self.seed, turn).choice(similar or words) if words else None
 
 
@@ -75,11 +75,11 @@ def is_stumble(question_id: str, seed: int, turn: int) -> bool:
     return not is_stumble(question_id, seed, turn - 1)
 
 
-def stumbler(
+def noisy_expert(
     questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
-) -> Stumbler:
+) -> NoisyExpert:
     """Return the noisy expert; arguments and errors as for `expert`."""
-    return Stumbler(expert(questions, seed, config), seed)
+    return NoisyExpert(expert(questions, seed, config), seed)
 
 
 def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
@@ -87,7 +87,7 @@ def _words_by_type(questions: Iterable[Question]) -> Mapping[str, list[str]]:
     words: dict[str, set[str]] = {}
     for question in questions:
         words.setdefault(question.type, set()).update(options_by_letter(question.options).values())
-    return {type_: sorted(words_of_type) for type_, words_of_type in words.items()}
+    return {question_type: sorted(words_of_type) for question_type, words_of_type in words.items()}
 
 
 def _random(question_id: str, seed: int, turn: int) -> random.Random:
@@ -95,7 +95,7 @@ def _random(question_id: str, seed: int, turn: int) -> random.Random:
 
 
 STUMBLER = NamedPolicy(
-    stumbler,
+    noisy_expert,
     "like expert, but sometimes answers with an invalid option; for training only, scores are meaningless",
     knows_boxes=True,
 )

@@ -72,32 +72,32 @@ class Expert:
     Args:
         questions: Questions of the run.
         seed: Seed of the wrong turns.
-        eyes: Computes what the views show; None if the scans are not shown.
+        visibility: Computes what the views show; None if the scans are not shown.
         homes: Ground truth by scene.
         walks: True if the model chooses its own views.
         blind: True if no image is shown at all; the replies then have no reasoning.
-        strays: True to make a wrong turn now and then and recover from it.
+        makes_wrong_turns: True to make a wrong turn now and then and recover from it.
     """
 
     def __init__(
         self,
         questions: Sequence[Question],
         seed: int,
-        eyes: QuestionVisibility | None,
+        visibility: QuestionVisibility | None,
         homes: Mapping[str, SceneTruth],
         *,
         walks: bool,
         blind: bool = False,
-        strays: bool = True,
+        makes_wrong_turns: bool = True,
     ) -> None:
         self.questions = {question.id: question for question in questions}
         self.seed = seed
-        self.eyes = eyes
+        self.visibility = visibility
         self.homes = homes
         self.walks = walks
         self.blind = blind
-        self.strays = strays
-        self._frequent = frequent_answers(questions)
+        self.makes_wrong_turns = makes_wrong_turns
+        self._most_frequent = frequent_answers(questions)
 
     def reply(self, request: ExpertRequest) -> str:
         """Return the next move given the facts known so far, or the answer.
@@ -106,25 +106,25 @@ class Expert:
         """
         question = self.questions[request.question_id]
         if self.blind or not self._has_boxes(question):
-            return make_answer_reply("", question, self._true(question, None))
-        if self.eyes is None:
-            return "".join(final_reply(question, Knowledge(), self._true(question, None)))
-        room = self.eyes.room(question)
-        sightings = measure_sightings(room, request.views, self.eyes.renderer)
+            return make_answer_reply("", question, self._answer(question, None))
+        if self.visibility is None:
+            return "".join(final_reply(question, Knowledge(), self._answer(question, None)))
+        room = self.visibility.room(question)
+        sightings = measure_sightings(room, request.views, self.visibility.renderer)
         has_map = any(view.kind == "top" for view in request.views)
         home = self.homes[question.scene]
         knowledge = make_knowledge(room, sightings, home.extents if has_map else ())
-        move = self._move(question, room, sightings, request)
+        move = self._next_move(question, room, sightings, request)
         if move is None:
-            return "".join(final_reply(question, knowledge, self._true(question, room)))
+            return "".join(final_reply(question, knowledge, self._answer(question, room)))
         reasoning = "".join(make_reasoning(question, knowledge, final=False))
         fields = {name: move[name] for name in MOVE_FIELDS if name in move}
         return json.dumps({"reasoning": reasoning, **fields, "answer": None, "done": False})
 
     def close(self) -> None:
         """Release the renderer."""
-        if self.eyes is not None:
-            self.eyes.close()
+        if self.visibility is not None:
+            self.visibility.close()
 
     def _has_boxes(self, question: Question) -> bool:
         """Return True if the scene and every object named in the question are known."""
@@ -135,28 +135,28 @@ class Expert:
             question_categories(question) or ("",)
         )
 
-    def _true(self, question: Question, room: RoomVisibility | None) -> str:
+    def _answer(self, question: Question, room: RoomVisibility | None) -> str:
         """Return the ground truth (in a mirrored room, the mirrored one), or otherwise the best available guess."""
-        mirrored_truth = (
+        is_mirrored = (
             room is not None and room.scene is not None and room.scene.mirrored_at is not None
         )
-        if room is not None and mirrored_truth and names_sides(question):
-            answer_there = mirrored_ground_truth(question) or true_answer(question, room.facts)
-            return answer_there or self._frequent[question.id]
+        if room is not None and is_mirrored and names_sides(question):
+            mirrored_answer = mirrored_ground_truth(question) or true_answer(question, room.facts)
+            return mirrored_answer or self._most_frequent[question.id]
         if question.ground_truth is not None:
             return question.ground_truth
         home = self.homes.get(question.scene)
         answer = None if home is None else true_answer(question, home.facts)
-        return answer or self._frequent[question.id]
+        return answer or self._most_frequent[question.id]
 
-    def _move(
+    def _next_move(
         self, question: Question, room: RoomVisibility, sightings: Sightings, request: ExpertRequest
     ) -> Move | None:
         """Return the next move; None if it is time to answer."""
         cameras = standing_cameras(request.views)
         if not self.walks or request.is_last_turn or request.turn >= MAX_TURNS - 1 or not cameras:
             return None
-        if self.strays and is_wrong_turn(question.id, self.seed, request.turn):
+        if self.makes_wrong_turns and is_wrong_turn(question.id, self.seed, request.turn):
             return wrong_turn(question.id, self.seed, request.turn)
         if question.type == ROOM_SIZE_TYPE:
             return None
@@ -179,7 +179,7 @@ def expert(
     seed: int = 0,
     config: RunConfig | None = None,
     *,
-    strays: bool = True,
+    makes_wrong_turns: bool = True,
 ) -> Expert:
     """Return the expert policy.
 
@@ -187,7 +187,7 @@ def expert(
         questions: Questions of the run.
         seed: Seed of the wrong turns.
         config: Options of the run; None makes the expert see nothing.
-        strays: True to make wrong turns; see `Expert`.
+        makes_wrong_turns: True to make wrong turns; see `Expert`.
 
     Raises:
         QuestionsError: A ground-truth file has an unknown format.
@@ -197,8 +197,16 @@ def expert(
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
     parts = build(config)
-    eyes = QuestionVisibility.of(parts, questions) if parts.faithful else None
-    return Expert(questions, seed, eyes, homes, walks=parts.free, blind=parts.blind, strays=strays)
+    visibility = QuestionVisibility.of(parts, questions) if parts.faithful else None
+    return Expert(
+        questions,
+        seed,
+        visibility,
+        homes,
+        walks=parts.free,
+        blind=parts.blind,
+        makes_wrong_turns=makes_wrong_turns,
+    )
 
 
 EXPERT = NamedPolicy(

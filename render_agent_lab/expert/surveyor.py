@@ -94,11 +94,17 @@ class Surveyor:
         """Return the lists of places to measure, the first of each against the others; empty if the question is not
         answerable.
         """
-        eyes, kind = self.guide.eyes, base_question_type(question)
-        if eyes is None or kind not in MEASURED_TYPES or question.scene not in eyes.facts:
+        visibility, kind = self.guide.visibility, base_question_type(question)
+        if (
+            visibility is None
+            or kind not in MEASURED_TYPES
+            or question.scene not in visibility.facts
+        ):
             return []
         objects_by_name: dict[str, list[SceneObject]] = {}
-        for entry in scene_objects(eyes.facts[question.scene], eyes.scenes.get(question)):
+        for entry in scene_objects(
+            visibility.facts[question.scene], visibility.scenes.get(question)
+        ):
             objects_by_name.setdefault(entry.label, []).append(entry)
         named = [objects_by_name.get(name, []) for name in subjects(question)]
         if not all(named):
@@ -119,10 +125,10 @@ class Surveyor:
         self, question: Question, target: SceneObject, views: Sequence[View]
     ) -> dict[str, int] | list[float]:
         """Return the most central pixel that shows an object, in the first view that shows it; otherwise its centre."""
-        eyes = self.guide.eyes
-        assert eyes is not None
-        room, scene = eyes.room(question), eyes.scenes.get(question)
-        objects = scene_objects(eyes.facts[question.scene], scene)
+        visibility = self.guide.visibility
+        assert visibility is not None
+        room, scene = visibility.room(question), visibility.scenes.get(question)
+        objects = scene_objects(visibility.facts[question.scene], scene)
         for view in dict.fromkeys(views):
             pixels, spots = self._surface(view, room, scene)
             points = np.array([spot.point for spot in spots]).reshape(-1, 3)
@@ -141,8 +147,8 @@ class Surveyor:
         self, view: View, room: RoomVisibility, scene: Scene
     ) -> tuple[FloatArray, list[ScenePoint]]:
         """Return sampled pixels of a view, (n, 2) columns and rows, and the spots that they show."""
-        assert self.guide.eyes is not None
-        renderer, (width, height) = self.guide.eyes.renderer, room.size
+        assert self.guide.visibility is not None
+        renderer, (width, height) = self.guide.visibility.renderer, room.size
         frames: dict[AnyCamera, tuple[FloatArray, NDArray[np.int32] | None]] = {}
         pixels, spots = [], []
         for v in range(0, height, STEP_PIXELS):
@@ -227,7 +233,7 @@ def surveyor(
     questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
 ) -> Surveyor:
     """Return the surveyor; arguments and errors as for `expert`."""
-    return Surveyor(expert(questions, seed, config, strays=False), questions)
+    return Surveyor(expert(questions, seed, config, makes_wrong_turns=False), questions)
 
 
 SURVEYOR = NamedPolicy(

@@ -126,7 +126,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
 def encode_pose(pose: Camera, reference: Camera) -> FloatArray:
     """Encode a pose relative to another one, (P,) float32 as named in POSE."""
     east, north, up = (
-        there - here for there, here in zip(pose.position, reference.position, strict=True)
+        end - start for end, start in zip(pose.position, reference.position, strict=True)
     )
     yaw = math.radians(reference.yaw)
     turn = math.radians(pose.yaw - reference.yaw)
@@ -181,11 +181,11 @@ def encode_history(
         values[-len(moves) :] = [encode_action(action) for action in moves]
     else:
         reference_pose = trail[-2] if now is None else now
-        for place, action in enumerate(moves):
-            number = place + length - len(moves)
-            values[number] = encode_action(action, trail[start + place])
-            ends = [encode_pose(trail[start + place + end], reference_pose) for end in (0, 1)]
-            values[number, -2 * len(POSE) :] = np.concatenate(ends)
+        for index, action in enumerate(moves):
+            row = index + length - len(moves)
+            values[row] = encode_action(action, trail[start + index])
+            ends = [encode_pose(trail[start + index + end], reference_pose) for end in (0, 1)]
+            values[row, -2 * len(POSE) :] = np.concatenate(ends)
     known[-len(moves) :] = True
     return values, known
 
@@ -208,7 +208,7 @@ def read_histories(context: TurnContext, candidates: Sequence[Candidate], length
     earlier = [
         (t.action, t.camera_before) for t in context.state.turns if isinstance(t.action, Action)
     ]
-    actions, trail = [action for action, _ in earlier], [stood for _, stood in earlier]
+    actions, trail = [action for action, _ in earlier], [camera for _, camera in earlier]
     current_camera = context.observation.camera
     rows = []
     for candidate in candidates:

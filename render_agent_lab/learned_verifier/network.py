@@ -148,10 +148,7 @@ class TowerLayer(nn.Module):
         self.then = FeedForward(shape)
 
     def forward(
-        self,
-        x: torch.Tensor,
-        visible: torch.Tensor,
-        past: tuple[torch.Tensor, torch.Tensor] | None,
+        self, x: torch.Tensor, visible: torch.Tensor, past: tuple[torch.Tensor, torch.Tensor] | None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """Return the updated moves, and their keys and values appended to those of `past`.
 

@@ -63,7 +63,7 @@ class SightedOracle:
     Args:
         questions: Questions of the run.
         seed: Seed of the walk and of the guesses.
-        eyes: Computes what the views show; None if the scans are not shown.
+        visibility: Computes what the views show; None if the scans are not shown.
         walks: True if the model chooses its own views.
         wanders: True to walk like `wanderer` instead, up to the last turn.
     """
@@ -72,13 +72,13 @@ class SightedOracle:
         self,
         questions: Sequence[Question],
         seed: int,
-        eyes: QuestionVisibility | None,
+        visibility: QuestionVisibility | None,
         *,
         walks: bool,
         wanders: bool = False,
     ) -> None:
         self.questions = {question.id: question for question in questions}
-        self.eyes = eyes
+        self.visibility = visibility
         self.walks = walks
         self.wanders = wanders
         self._explorer = ExplorerPolicy(questions, seed)
@@ -92,7 +92,9 @@ class SightedOracle:
         """Return `request.num_samples` replies, which are equal except for the steps of a wanderer."""
         question = self.questions[request.question_id]
         facts = (
-            NOTHING_SHOWN if self.eyes is None else shown_facts(self.eyes, question, request.views)
+            NOTHING_SHOWN
+            if self.visibility is None
+            else shown_facts(self.visibility, question, request.views)
         )
         if facts.answer is None and not request.is_last_turn and self.walks:
             if self.wanders:
@@ -110,26 +112,30 @@ class SightedOracle:
 
     def close(self) -> None:
         """Release the renderer."""
-        if self.eyes is not None:
-            self.eyes.close()
+        if self.visibility is not None:
+            self.visibility.close()
 
 
-def shown_facts(eyes: QuestionVisibility, question: Question, views: Sequence[View]) -> ShownFacts:
+def shown_facts(
+    visibility: QuestionVisibility, question: Question, views: Sequence[View]
+) -> ShownFacts:
     """Return the facts that the views have shown about a question; see `saw_all_objects`.
 
     Raises SceneError or RenderError if the scene cannot be rendered.
     """
-    if question.scene not in eyes.facts:
+    if question.scene not in visibility.facts:
         return NOTHING_SHOWN
-    room = eyes.room(question)
+    room = visibility.room(question)
     box_numbers = named_boxes(question, room)
-    clear_boxes = clearly_visible_boxes(question, room, views, eyes.renderer)
+    clear_boxes = clearly_visible_boxes(question, room, views, visibility.renderer)
     first_turns = first_shown(
         question,
         [room.labels[number] for number in box_numbers],
         {place: 0 for place, number in enumerate(box_numbers) if number in clear_boxes},
     )
-    coverage = room.coverage(views, eyes.renderer) if question.type == ROOM_SIZE_TYPE else None
+    coverage = (
+        room.coverage(views, visibility.renderer) if question.type == ROOM_SIZE_TYPE else None
+    )
     was_shown = saw_all_objects(question, first_turns, coverage)
     answer = true_answer(question, room.facts) if was_shown else None
     return ShownFacts(was_shown, answer, len(clear_boxes) if question.type == COUNTING_TYPE else 0)
@@ -156,8 +162,8 @@ def sighted_oracle(
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
     parts = build(config)
-    eyes = QuestionVisibility.of(parts, questions) if parts.faithful else None
-    return SightedOracle(questions, seed, eyes, walks=parts.free, wanders=wanders)
+    visibility = QuestionVisibility.of(parts, questions) if parts.faithful else None
+    return SightedOracle(questions, seed, visibility, walks=parts.free, wanders=wanders)
 
 
 def oracle(

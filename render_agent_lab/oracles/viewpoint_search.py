@@ -15,11 +15,7 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ViewContext
-from render_agent.views.view_policies.visible_surface import (
-    Frustums,
-    Surroundings,
-    look_around,
-)
+from render_agent.views.view_policies.visible_surface import Frustums, Surroundings, look_around
 
 MAX_PLACES = 32  # positions across the free space from which every box is evaluated
 
@@ -101,13 +97,15 @@ class ViewpointSearch:
         sampled_positions = farthest_point_sample(
             self._free, context.start.position, MAX_PLACES - 1
         )
-        self._around = [
+        self._surroundings = [
             look_around(context.scene, context.renderer, position)
             for position in (context.start.position, *sampled_positions)
         ]
-        self._points = np.asfortranarray(np.concatenate([place.points for place in self._around]))
-        self._ends = np.cumsum([len(place.points) for place in self._around])
-        self._sighted: dict[tuple[Hashable, int], _VisiblePart] = {}
+        self._points = np.asfortranarray(
+            np.concatenate([place.points for place in self._surroundings])
+        )
+        self._ends = np.cumsum([len(place.points) for place in self._surroundings])
+        self._visible_parts: dict[tuple[Hashable, int], _VisiblePart] = {}
         self._aims: dict[Hashable, dict[int, Camera]] = {}
         self._largest: dict[Hashable, float] = {}
 
@@ -124,10 +122,12 @@ class ViewpointSearch:
         cameras = [camera for _, _, camera in aims]
         values = np.zeros((len(aims), len(targets)))
         rows: dict[int, list[int]] = {}
-        for row, (_, where, _) in enumerate(aims):
-            rows.setdefault(where, []).append(row)
-        for where, rows_here in rows.items():
-            values[rows_here] = self._values(targets, where, [cameras[row] for row in rows_here])
+        for row, (_, place, _) in enumerate(aims):
+            rows.setdefault(place, []).append(row)
+        for place, rows_at_place in rows.items():
+            values[rows_at_place] = self._values(
+                targets, place, [cameras[row] for row in rows_at_place]
+            )
         for column, target in enumerate(targets):
             if not values[:, column].any():
                 values[[aim[0] is target for aim in aims], column] = HIDDEN_VALUE
@@ -135,97 +135,101 @@ class ViewpointSearch:
 
     def _find(self, target: TargetBox) -> None:
         """Find the best positions to see a box from, and aim cameras at it from there."""
-        self._see_from_all(target)
+        self._find_visible_parts(target)
         places = list(range(len(self._ends)))
-        sizes = [self._sighted[target.key, where].angles.sum() for where in places]
+        sizes = [self._visible_parts[target.key, place].angles.sum() for place in places]
         if max(sizes, default=0.0) < SMALL_SHARE * self.frame:
-            places += self._go_nearer(target)
-        areas = {where: self._from(target, where).area for where in places}
+            places += self._sample_nearby(target)
+        areas = {place: self._visible_part(target, place).area for place in places}
         self._largest[target.key] = max(areas.values(), default=0.0)
-        cameras_by_place = {where: self._turned_to(target, where) for where in places}
+        cameras_by_place = {place: self._aim_at(target, place) for place in places}
         values = {
-            where: float(self._values([target], where, [camera])[0, 0])
-            for where, camera in cameras_by_place.items()
-            if areas[where]
+            place: float(self._values([target], place, [camera])[0, 0])
+            for place, camera in cameras_by_place.items()
+            if areas[place]
         }
-        best_places = sorted(values, key=lambda where: (-values[where], where))[:PLACES_PER_BOX]
+        best_places = sorted(values, key=lambda place: (-values[place], place))[:PLACES_PER_BOX]
         if not best_places:
-            best_places = sorted(places, key=lambda where: (self._from_far(target, where), where))[
-                :1
-            ]
-        self._aims[target.key] = {where: cameras_by_place[where] for where in best_places}
+            best_places = sorted(
+                places, key=lambda place: (self._viewing_distance(target, place), place)
+            )[:1]
+        self._aims[target.key] = {place: cameras_by_place[place] for place in best_places}
 
     def _values(
-        self, targets: Sequence[TargetBox], where: int, cameras: Sequence[Camera]
+        self, targets: Sequence[TargetBox], place: int, cameras: Sequence[Camera]
     ) -> FloatArray:
         """Return the visibility of each box from cameras at one of the places, (cameras, boxes), 0 to 1."""
-        parts = [self._from(target, where) for target in targets]
+        parts = [self._visible_part(target, place) for target in targets]
         in_frustum = Frustums.of(cameras, self.context.size).hold(_concatenate(parts, "offsets"))
         owners = np.repeat(np.arange(len(targets)), [len(part.angles) for part in parts])
         angles, areas = _concatenate(parts, "angles"), _concatenate(parts, "areas")
         largest_angles = np.array([self._largest[target.key] or math.inf for target in targets])
-        far = np.minimum(1.0, np.array([part.nearest for part in parts]) / CLOSE_METRES) ** 2
+        distance_factors = (
+            np.minimum(1.0, np.array([part.nearest for part in parts]) / CLOSE_METRES) ** 2
+        )
         values = np.zeros((len(cameras), len(targets)))
         for row, mask in enumerate(in_frustum):
-            mine, count = owners[mask], len(targets)
-            is_enough = np.bincount(mine, minlength=count) >= MIN_POINTS
-            share = np.minimum(1.0, np.bincount(mine, areas[mask], count) / largest_angles)
-            size = np.bincount(mine, angles[mask], count) / self.frame / LARGE_SHARE
-            values[row] = is_enough * share * np.sqrt(np.minimum(1.0, size)) * far
+            box_indices, count = owners[mask], len(targets)
+            is_enough = np.bincount(box_indices, minlength=count) >= MIN_POINTS
+            share = np.minimum(1.0, np.bincount(box_indices, areas[mask], count) / largest_angles)
+            size = np.bincount(box_indices, angles[mask], count) / self.frame / LARGE_SHARE
+            values[row] = is_enough * share * np.sqrt(np.minimum(1.0, size)) * distance_factors
         return values
 
-    def _turned_to(self, target: TargetBox, where: int) -> Camera:
+    def _aim_at(self, target: TargetBox, place: int) -> Camera:
         """Return a camera at one of the positions, aimed at the visible part of a box or at its centre."""
-        part, position = self._from(target, where), self._around[where].position
+        part, position = self._visible_part(target, place), self._surroundings[place].position
         aim_point: FloatArray = target.box.centre
         if part.area:
-            away = np.linalg.norm(part.offsets, axis=1)
-            towards = ((part.angles / away)[:, None] * part.offsets).sum(axis=0)
+            distances = np.linalg.norm(part.offsets, axis=1)
+            towards = ((part.angles / distances)[:, None] * part.offsets).sum(axis=0)
             aim_point = towards / np.linalg.norm(towards) + np.array(position)
         return replace(self.context.start, position=position, pitch=0.0).looking_at(aim_point)
 
-    def _go_nearer(self, target: TargetBox) -> list[int]:
+    def _sample_nearby(self, target: TargetBox) -> list[int]:
         """Sample positions around a box; return their indices."""
         low, high = target.box.bounds[:, :2]
         gaps = np.maximum(np.maximum(low - self._free[:, :2], self._free[:, :2] - high), 0.0)
-        away = np.linalg.norm(gaps, axis=1)
-        ring = self._free[(away >= RING_METRES[0]) & (away <= RING_METRES[1])]
+        distances = np.linalg.norm(gaps, axis=1)
+        ring = self._free[(distances >= RING_METRES[0]) & (distances <= RING_METRES[1])]
         x, y, z = (float(value) for value in target.box.centre)
         numbers = []
         for position in farthest_point_sample(ring, (x, y, z), MAX_NEARBY_PLACES):
             camera = replace(self.context.start, position=position).looking_at((x, y, z))
-            self._around.append(
+            self._surroundings.append(
                 look_around(
                     self.context.scene, self.context.renderer, position, [camera.yaw], camera.pitch
                 )
             )
-            numbers.append(len(self._around) - 1)
+            numbers.append(len(self._surroundings) - 1)
         return numbers
 
-    def _from(self, target: TargetBox, where: int) -> _VisiblePart:
+    def _visible_part(self, target: TargetBox, place: int) -> _VisiblePart:
         """Return the visible part of a box from one of the positions."""
-        visible = self._sighted.get((target.key, where))
+        visible = self._visible_parts.get((target.key, place))
         if visible is None:
-            surroundings = self._around[where]
+            surroundings = self._surroundings[place]
             visible = _VisiblePart.of(surroundings, _belongs(target.box, surroundings.points))
-            self._sighted[target.key, where] = visible
+            self._visible_parts[target.key, place] = visible
         return visible
 
-    def _see_from_all(self, target: TargetBox) -> None:
-        """Fill `_sighted` for all initial positions at once, which is faster."""
+    def _find_visible_parts(self, target: TargetBox) -> None:
+        """Fill `_visible_parts` for all initial positions at once, which is faster."""
         point_indices = _belongs(target.box, self._points)
-        firsts = np.searchsorted(point_indices, [0, *self._ends])
+        starts = np.searchsorted(point_indices, [0, *self._ends])
         begin = 0
-        for where, end in enumerate(self._ends):
-            surroundings = self._around[where]
-            mine = point_indices[firsts[where] : firsts[where + 1]] - begin
-            self._sighted[target.key, where] = _VisiblePart.of(surroundings, mine)
+        for place, end in enumerate(self._ends):
+            surroundings = self._surroundings[place]
+            indices = point_indices[starts[place] : starts[place + 1]] - begin
+            self._visible_parts[target.key, place] = _VisiblePart.of(surroundings, indices)
             begin = int(end)
 
-    def _from_far(self, target: TargetBox, where: int) -> float:
+    def _viewing_distance(self, target: TargetBox, place: int) -> float:
         """Return the distance in metres of one of the positions from a box; inf if it is too close."""
-        away = float(np.linalg.norm(target.box.centre - np.array(self._around[where].position)))
-        return away if away >= CLOSE_METRES else math.inf
+        distance = float(
+            np.linalg.norm(target.box.centre - np.array(self._surroundings[place].position))
+        )
+        return distance if distance >= CLOSE_METRES else math.inf
 
 
 def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
@@ -233,12 +237,12 @@ def _belongs(box: OrientedBox, points: FloatArray) -> NDArray[np.intp]:
     low, high = box.grown(MARGIN_METRES).bounds
     if high[2] - low[2] > FLAT_METRES:
         low[2] += MARGIN_METRES + FOOT_METRES
-    near = _in_range(points[:, 0], low[0], high[0])
+    indices = _in_range(points[:, 0], low[0], high[0])
     for axis in (1, 2):  # one axis at a time, because few points remain after the first
-        near = near[_in_range(points[near, axis], low[axis], high[axis])]
-    is_inside = (np.abs(box.local(points[near])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
-    indices: NDArray[np.intp] = near[is_inside]
-    return indices
+        indices = indices[_in_range(points[indices, axis], low[axis], high[axis])]
+    is_inside = (np.abs(box.local(points[indices])) <= box.size / 2 + MARGIN_METRES).all(axis=1)
+    inside: NDArray[np.intp] = indices[is_inside]
+    return inside
 
 
 def _concatenate(parts: Sequence[_VisiblePart], name: str) -> FloatArray:

@@ -80,10 +80,7 @@ def make_room(
 @to_folder("Folder to write the rooms to.", is_required=True)
 @option("--count", type=click.IntRange(1, 9999), default=COUNT, help="Number of homes.")
 @option(
-    "--seed",
-    type=click.IntRange(0),
-    default=SEED,
-    help="Seed; the same seed gives the same bytes.",
+    "--seed", type=click.IntRange(0), default=SEED, help="Seed; the same seed gives the same bytes."
 )
 @option(
     "--questions",

@@ -47,8 +47,8 @@ class PreparedExamples:
     ) -> None:
         self._device = device
         distinct_features = {id(example.features): example.features for example in examples}
-        places = {key: place for place, key in enumerate(distinct_features)}
-        self._context = np.array([places[id(example.features)] for example in examples], np.int64)
+        index_of = {key: index for index, key in enumerate(distinct_features)}
+        self._context = np.array([index_of[id(example.features)] for example in examples], np.int64)
         counts = [len(example.good) for example in examples]
         self._ends = np.cumsum(counts)
         self._begins = self._ends - counts
@@ -71,8 +71,10 @@ class PreparedExamples:
                     torch.as_tensor(x, device=device)[None]
                     for x in (features.patches, features.text)
                 )
-                for tensors, made in zip((seen, questions), extract(shape, *pair), strict=True):
-                    tensors.append(made[0])
+                for tensors, extracted in zip(
+                    (seen, questions), extract(shape, *pair), strict=True
+                ):
+                    tensors.append(extracted[0])
         self.seen, self.asked = torch.stack(seen), torch.stack(questions)
 
     def __len__(self) -> int:
@@ -92,12 +94,13 @@ class PreparedExamples:
         for numbers in indices:
             ranges = [np.arange(self._begins[n], self._ends[n]) for n in numbers]
             rows.append(np.concatenate(ranges))
-            states.append(np.repeat(np.arange(len(numbers)), [len(index) for index in ranges]))
+            states.append(np.repeat(np.arange(len(numbers)), list(map(len, ranges))))
         width = max(map(len, rows))
         row = np.zeros((len(rows), width), np.int64)
         state = np.full((len(rows), width), -1)
-        for member, (index, its) in enumerate(zip(rows, states, strict=True)):
-            row[member, : len(index)], state[member, : len(index)] = index, its
+        for member, (row_indices, row_states) in enumerate(zip(rows, states, strict=True)):
+            row[member, : len(row_indices)] = row_indices
+            state[member, : len(row_indices)] = row_states
         good = self.good[row] & (state >= 0)
         context, rows_, state_, good_ = (
             torch.as_tensor(x, device=self._device)

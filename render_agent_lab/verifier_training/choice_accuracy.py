@@ -91,9 +91,7 @@ def _scores(ensemble: Ensemble, prepared: PreparedExamples) -> list[FloatArray]:
     context, move = (torch.cat(parts, 1).cpu().numpy() for parts in (contexts, moves))
     return [
         np.einsum(
-            "mw,mnw->mn",
-            context[:, prepared.context(number)],
-            move[:, prepared.candidates(number)],
+            "mw,mnw->mn", context[:, prepared.context(number)], move[:, prepared.candidates(number)]
         ).astype(np.float64)
         for number in range(len(prepared))
     ]

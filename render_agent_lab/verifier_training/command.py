@@ -39,12 +39,7 @@ from render_agent.errors import UsageError
     default=12,
     help="Number of passes over the training decisions.",
 )
-@option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    default=1e-3,
-    help="Peak learning rate.",
-)
+@option("--rate", type=click.FloatRange(0, min_open=True), default=1e-3, help="Peak learning rate.")
 @option(
     "--seed",
     type=click.IntRange(0),

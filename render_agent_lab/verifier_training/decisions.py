@@ -38,8 +38,7 @@ NUM_BORROWED = 7  # moves of other turns used as candidates if a run logged none
 
 
 def read_decisions(
-    folder: RunData,
-    report: Callable[[str], None] = lambda scene: None,
+    folder: RunData, report: Callable[[str], None] = lambda scene: None
 ) -> list[Decision]:
     """Read and label the decisions of a run, for all scenes with available scans.
 

@@ -112,11 +112,7 @@ def _optimiser(parameters: dict[str, torch.Tensor], settings: Settings) -> Any:
 
 
 def _epoch(
-    ensemble: Ensemble,
-    optimiser: Any,
-    prepared: PreparedExamples,
-    settings: Settings,
-    epoch: int,
+    ensemble: Ensemble, optimiser: Any, prepared: PreparedExamples, settings: Settings, epoch: int
 ) -> list[float]:
     """Train on every example once; return each member's mean loss."""
     orders = _orders(len(prepared), settings, epoch)

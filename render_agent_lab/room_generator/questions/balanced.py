@@ -20,8 +20,8 @@ from render_agent_lab.room_generator.questions.measures import (
 )
 from render_agent_lab.room_generator.questions.routes import route_questions
 
-# question types in the order in which they are drawn for a room, repeatedly
-TURN = (
+# Question types in the order in which they are drawn for a room, repeatedly
+TYPE_ORDER = (
     "object_counting",
     "object_rel_distance",
     "object_rel_direction_easy",
@@ -61,7 +61,7 @@ def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[
         *directions(truth),
         *route_questions(truth, rng),
     ]
-    return {kind: [draft for draft in drafts if draft.type == kind] for kind in TURN}
+    return {kind: [draft for draft in drafts if draft.type == kind] for kind in TYPE_ORDER}
 
 
 class _Balancer:
@@ -73,7 +73,7 @@ class _Balancer:
         self.letters: Counter[tuple[str, int, str]] = Counter()
 
     def choose(
-        self, drafts: dict[str, list[Draft]], most: int, rng: np.random.Generator
+        self, drafts: dict[str, list[Draft]], max_count: int, rng: np.random.Generator
     ) -> list[Draft]:
         """Choose drafts of all types in turn, preferring rare answers and objects not yet named."""
         remaining = {
@@ -82,9 +82,9 @@ class _Balancer:
         }
         named: Counter[str] = Counter()
         chosen: list[Draft] = []
-        while len(chosen) < most and any(remaining.values()):
-            for kind in TURN:
-                if not remaining[kind] or len(chosen) == most:
+        while len(chosen) < max_count and any(remaining.values()):
+            for kind in TYPE_ORDER:
+                if not remaining[kind] or len(chosen) == max_count:
                     continue
                 best = min(remaining[kind], key=lambda draft: self._usage(draft, named))
                 remaining[kind].remove(best)
@@ -92,14 +92,14 @@ class _Balancer:
                 named[best.type + best.answer] += 2
                 self.answers.update((best.type, part) for part in _parts(best))
                 chosen.append(best)
-        return sorted(chosen, key=lambda draft: TURN.index(draft.type))
+        return sorted(chosen, key=lambda draft: TYPE_ORDER.index(draft.type))
 
     def _usage(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
         """Return how often the draft's answer was correct and its objects were named; lower is better."""
         parts = _parts(draft)
-        times = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
+        usage = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
         mentions = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
-        return times, mentions
+        return usage, mentions
 
     def write(self, scene: str, draft: Draft, rng: np.random.Generator) -> None:
         """Append a draft as a row; the correct option gets the letter that was correct least often."""
@@ -126,15 +126,15 @@ class _Balancer:
         count = len(draft.options)
         letters = [chr(ord("A") + index) for index in range(count)]
         order = [letters[int(index)] for index in rng.permutation(count)]
-        right = min(order, key=lambda letter: self.letters[draft.type, count, letter])
-        self.letters[draft.type, count, right] += 1
+        correct = min(order, key=lambda letter: self.letters[draft.type, count, letter])
+        self.letters[draft.type, count, correct] += 1
         wrong = [option for option in draft.options if option != draft.answer]
         wrong = [wrong[int(index)] for index in rng.permutation(count - 1)]
         texts = iter(wrong)
         options = [
-            f"{letter}. {draft.answer if letter == right else next(texts)}" for letter in letters
+            f"{letter}. {draft.answer if letter == correct else next(texts)}" for letter in letters
         ]
-        return options, right
+        return options, correct
 
 
 def _parts(draft: Draft) -> list[str]:
@@ -143,5 +143,5 @@ def _parts(draft: Draft) -> list[str]:
         turns = draft.answer.split(", ")
         # Single turns count more, so that routes with several turns are chosen more often.
         return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
-    even = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
-    return [draft.answer] if even else []
+    is_balanced = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
+    return [draft.answer] if is_balanced else []

@@ -15,10 +15,12 @@ from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
-MARGIN = 15.0  # minimum degrees between the answer and the border to another answer
-CLEAR = 0.3  # minimum metres between the closest points of any two of the three objects
-STEP = 0.8  # minimum metres between the centres of any two of the three objects on the floor plan
-WIDEST = 120.0  # degrees beyond which a direction is not asked for as left or right
+MARGIN_DEGREES = 15.0  # minimum degrees between the answer and the border to another answer
+MIN_GAP_METRES = 0.3  # minimum metres between the closest points of any two of the three objects
+MIN_CENTRE_METRES = (
+    0.8  # minimum metres between the centres of any two of the three objects on the floor plan
+)
+MAX_SIDE_DEGREES = 120.0  # degrees beyond which a direction is not asked for as left or right
 
 LEADS = "If I am standing by the {0} and facing the {1}, is the {2} to "
 EASY = LEADS + "the left or the right of the {1}?"
@@ -58,33 +60,33 @@ def directions(truth: RoomGroundTruth) -> list[Draft]:
 
 def _clear_side(angle: float) -> str | None:
     """Return left or right; None if ambiguous."""
-    return side(angle) if MARGIN <= abs(angle) <= WIDEST else None
+    return side(angle) if MARGIN_DEGREES <= abs(angle) <= MAX_SIDE_DEGREES else None
 
 
 def _clear_side_or_back(angle: float) -> str | None:
     """Return left, right or back; None if ambiguous."""
-    return "back" if abs(angle) >= BACK_DEGREES + MARGIN else _clear_side(angle)
+    return "back" if abs(angle) >= BACK_DEGREES + MARGIN_DEGREES else _clear_side(angle)
 
 
 def _clear_quadrant(angle: float) -> str | None:
     """Return the quadrant; None near a border."""
-    near = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN
-    return None if near else quadrant(angle)
+    is_near_border = min(abs(abs(angle) - border) for border in (0, 90, 180)) < MARGIN_DEGREES
+    return None if is_near_border else quadrant(angle)
 
 
 def _triples(truth: RoomGroundTruth) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Yield three names and the bearing of the third, for objects that are far enough apart."""
     names = only_labels(truth)
-    things = {name: truth.only(name) for name in names}
-    far = {
-        (standing, second)
-        for standing, second in permutations(names, 2)
-        if float(np.hypot(*(things[standing].centre - things[second].centre)[:2])) >= STEP
-        and truth.apart(things[standing], things[second]) >= CLEAR
+    objects = {name: truth.only(name) for name in names}
+    distant_pairs = {
+        (start, end)
+        for start, end in permutations(names, 2)
+        if float(np.hypot(*(objects[start].centre - objects[end].centre)[:2])) >= MIN_CENTRE_METRES
+        and truth.apart(objects[start], objects[end]) >= MIN_GAP_METRES
     }
     for standing, facing, target in permutations(names, 3):
-        if {(standing, facing), (standing, target), (facing, target)} <= far:
+        if {(standing, facing), (standing, target), (facing, target)} <= distant_pairs:
             yield (
                 (standing, facing, target),
-                bearing(things[standing].centre, things[facing].centre, things[target].centre),
+                bearing(objects[standing].centre, objects[facing].centre, objects[target].centre),
             )

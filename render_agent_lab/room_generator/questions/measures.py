@@ -9,10 +9,8 @@ import numpy as np
 from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
-MIN_DISTANCE, MAX_DISTANCE = (
-    0.4,
-    12.0,
-)  # metres, range of distances asked for; VSI-Bench has none smaller
+# Range of distances asked for, in metres; VSI-Bench has none smaller.
+MIN_DISTANCE, MAX_DISTANCE = 0.4, 12.0
 MIN_DIFFERENCE = 0.15  # minimum metres between the distances of any two options
 MAX_COUNT = 12  # larger counts are not asked for
 
@@ -77,12 +75,12 @@ MAX_DRAFTS = 60  # drafts about the nearest of four labels, of which only a few 
 
 def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Draft]:
     """Return questions about which of four labels is closest to an object, counting its closest instance."""
-    near = {
+    distances = {
         label: {
             other: min(
-                truth.apart(truth.only(label), thing)
-                for thing in truth.objects
-                if thing.label == other
+                truth.apart(truth.only(label), entry)
+                for entry in truth.objects
+                if entry.label == other
             )
             for other in clear_labels(truth)
             if other != label
@@ -90,17 +88,17 @@ def nearest_of_four(truth: RoomGroundTruth, rng: np.random.Generator) -> list[Dr
         for label in only_labels(truth)
     }
     drafts: dict[str, Draft] = {}
-    names = sorted(near)
+    names = sorted(distances)
     for _ in range(20 * MAX_DRAFTS if names else 0):
         target = names[int(rng.integers(len(names)))]
-        others = sorted(near[target])
-        if len(others) < 4:
+        candidates = sorted(distances[target])
+        if len(candidates) < 4:
             continue
-        four = [others[int(index)] for index in rng.choice(len(others), 4, replace=False)]
-        metres = sorted(near[target][label] for label in four)
+        four = [candidates[int(index)] for index in rng.choice(len(candidates), 4, replace=False)]
+        metres = sorted(distances[target][label] for label in four)
         if metres[0] < MIN_DIFFERENCE or min(np.diff(metres)) < MIN_DIFFERENCE:
             continue
-        best = min(four, key=near[target].__getitem__)
+        best = min(four, key=distances[target].__getitem__)
         text = (
             "Measuring from the closest point of each object, which of these objects ({listed}) is"
             f" the closest to the {target}?"

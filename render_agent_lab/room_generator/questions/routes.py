@@ -22,10 +22,10 @@ from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
 ARRIVAL_METRES = 0.4  # metres from an object's footprint that count as having arrived
 MIN_LEG_METRES = 0.7  # metres, shortest leg
-SQUARE = 32.0  # maximum deviation of a left or right turn from 90 degrees
-BACK = 152.0  # degrees from which a turn is a turn back
+SQUARE_TOLERANCE_DEGREES = 32.0  # maximum deviation of a left or right turn from 90 degrees
+BACK_DEGREES = 152.0  # degrees from which a turn is a turn back
 TURNS = ("Turn Left", "Turn Right", "Turn Back")
-# objects that are not destinations
+# Labels of objects that are not destinations.
 EXCLUDED_LABELS = {
     "ceiling light",
     "picture",
@@ -47,10 +47,19 @@ FILL = "[please fill in]"
 
 @dataclass(frozen=True, eq=False)
 class RouteStop:
-    """The state after a leg: the position in (2,) metres, the object reached, and the turns so far."""
+    """The state of a walk after a leg.
 
-    where: Array
-    thing: AnnotatedObject
+    Attributes:
+        position: (2,) metres.
+        reached: Object next to the position.
+        heading: (2,) direction of the leg.
+        turns: Turns so far.
+        passed: Start object, object faced at the start, and the objects reached since.
+        actions: Actions so far, as in the question.
+    """
+
+    position: Array
+    reached: AnnotatedObject
     heading: Array
     turns: tuple[str, ...]
     passed: tuple[AnnotatedObject, ...]
@@ -59,15 +68,15 @@ class RouteStop:
 
 def turn_of(angle: float) -> str | None:
     """Return the turn for an angle in degrees (positive to the left); None if ambiguous."""
-    if abs(angle) >= BACK:
+    if abs(angle) >= BACK_DEGREES:
         return "Turn Back"
-    if abs(abs(angle) - 90) <= SQUARE:
+    if abs(abs(angle) - 90) <= SQUARE_TOLERANCE_DEGREES:
         return "Turn Left" if angle > 0 else "Turn Right"
     return None
 
 
 def route_questions(
-    truth: RoomGroundTruth, rng: np.random.Generator, most: int = 40
+    truth: RoomGroundTruth, rng: np.random.Generator, max_drafts: int = 40
 ) -> list[Draft]:
     """Return routes of one to three turns with straight legs that are free of furniture."""
     walks = _Walks(truth, rng)
@@ -75,18 +84,16 @@ def route_questions(
     for start in walks.starts():
         frontier = [start]
         for _leg in range(3):
-            reached = [stop for origin in frontier for stop in walks.legs(origin)]
-            for stop in reached:
-                sensible = stop.turns.count("Turn Back") <= 1
-                if stop.turns and sensible and (len(stop.turns) > 1 or rng.random() < 0.1):
+            stops = [stop for origin in frontier for stop in walks.legs(origin)]
+            for stop in stops:
+                is_sensible = stop.turns.count("Turn Back") <= 1
+                if stop.turns and is_sensible and (len(stop.turns) > 1 or rng.random() < 0.1):
                     drafts.setdefault(
                         "; ".join(stop.actions) + stop.passed[0].label, _draft(stop, rng)
                     )
-            chosen = rng.permutation(len(reached))[:4]
-            frontier = [
-                reached[int(index)] for index in chosen if len(reached[int(index)].turns) < 3
-            ]
-        if len(drafts) >= most:
+            indices = rng.permutation(len(stops))[:4]
+            frontier = [stops[int(index)] for index in indices if len(stops[int(index)].turns) < 3]
+        if len(drafts) >= max_drafts:
             break
     return list(drafts.values())
 
@@ -96,18 +103,18 @@ class _Walks:
 
     def __init__(self, truth: RoomGroundTruth, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.things = [
+        self.destinations = [
             truth.only(label) for label in only_labels(truth) if label not in EXCLUDED_LABELS
         ]
-        self.things = [thing for thing in self.things if thing.support is None]
+        self.destinations = [entry for entry in self.destinations if entry.support is None]
         walkway = Walkway(truth.rooms, truth.ways)
         self.centres = walkway.centres
         self.free = walkway.free[CLEARANCE]
-        for thing in truth.objects:
-            if is_obstacle(thing.box, thing.kind, thing.support is not None):
-                self.free = self.free & (self._off(thing.box) >= CLEARANCE)
+        for entry in truth.objects:
+            if is_obstacle(entry.box, entry.kind, entry.support is not None):
+                self.free = self.free & (self._distance_to(entry.box) >= CLEARANCE)
 
-    def _off(self, box: OrientedBox) -> Array:
+    def _distance_to(self, box: OrientedBox) -> Array:
         flat = footprint_distance(box, self.centres.reshape(-1, 2))
         return flat.reshape(self.centres.shape[:2])
 
@@ -115,38 +122,38 @@ class _Walks:
         """Yield positions next to objects, facing other objects of the same room, in random order."""
         pairs = [
             (first, second)
-            for first, second in permutations(self.things, 2)
+            for first, second in permutations(self.destinations, 2)
             if first.room == second.room
         ]
         for index in self.rng.permutation(len(pairs)):
-            thing, facing = pairs[int(index)]
-            near = self.free & (self._off(thing.box) <= ARRIVAL_METRES)
-            spots = self.centres[near]
-            if not len(spots):
+            entry, facing = pairs[int(index)]
+            is_near = self.free & (self._distance_to(entry.box) <= ARRIVAL_METRES)
+            positions = self.centres[is_near]
+            if not len(positions):
                 continue
-            where = spots[int(self.rng.integers(len(spots)))]
-            ahead = facing.centre[:2] - where
-            by_centres = facing.centre[:2] - thing.centre[:2]
+            position = positions[int(self.rng.integers(len(positions)))]
+            ahead = facing.centre[:2] - position
+            by_centres = facing.centre[:2] - entry.centre[:2]
             if np.hypot(*by_centres) > 0.8 and np.hypot(*ahead) > 0.5:
-                yield RouteStop(where, thing, ahead, (), (thing, facing), ())
+                yield RouteStop(position, entry, ahead, (), (entry, facing), ())
 
     def legs(self, stop: RouteStop) -> list[RouteStop]:
         """Return the stops reachable from a stop, straight on or after one unambiguous turn."""
         reachable = []
-        for goal in self.things:
-            if goal is stop.thing or goal in stop.passed[:1] + stop.passed[2:]:
+        for goal in self.destinations:
+            if goal is stop.reached or goal in stop.passed[:1] + stop.passed[2:]:
                 continue
-            end = self._walk(stop.where, goal)
+            end = self._walk(stop.position, goal)
             if end is None:
                 continue
-            heading = end - stop.where
-            straight = not stop.actions and goal is stop.passed[1]
-            turn = None if straight else self._turn(stop, heading, goal)
-            if not straight and turn is None:
+            heading = end - stop.position
+            is_straight = not stop.actions and goal is stop.passed[1]
+            turn = None if is_straight else self._turn(stop, heading, goal)
+            if not is_straight and turn is None:
                 continue
             actions = (
                 *stop.actions,
-                *([] if straight else [FILL]),
+                *([] if is_straight else [FILL]),
                 f"Go forward until the {goal.label}",
             )
             turns = stop.turns if turn is None else (*stop.turns, turn)
@@ -157,34 +164,37 @@ class _Walks:
         """Return the turn from the current heading to the next; None unless it agrees with the objects' centres."""
         origin = np.zeros(2)
         turn = turn_of(bearing(origin, stop.heading, heading))
-        before = stop.passed[1] if not stop.actions else stop.passed[-2]
+        previous = stop.passed[1] if not stop.actions else stop.passed[-2]
         if not stop.actions:
-            ahead = before.centre - stop.thing.centre
+            old_heading = previous.centre - stop.reached.centre
         elif len(stop.passed) == 3:
-            ahead = stop.thing.centre - stop.passed[0].centre
+            old_heading = stop.reached.centre - stop.passed[0].centre
         else:
-            ahead = stop.thing.centre - before.centre
-        by_centres = turn_of(bearing(origin, ahead[:2], (goal.centre - stop.thing.centre)[:2]))
+            old_heading = stop.reached.centre - previous.centre
+        by_centres = turn_of(
+            bearing(origin, old_heading[:2], (goal.centre - stop.reached.centre)[:2])
+        )
         return turn if turn == by_centres else None
 
     def _walk(self, start: Array, goal: AnnotatedObject) -> Array | None:
         """Return the end of a straight walk towards an object; None if it is not next to the object."""
-        way = goal.centre[:2] - start
-        length = float(np.hypot(*way))
+        offset = goal.centre[:2] - start
+        length = float(np.hypot(*offset))
         steps = np.arange(0, length, CELL / 2)
-        points = start + steps[:, None] * way / max(length, 1e-9)
+        points = start + steps[:, None] * offset / max(length, 1e-9)
         cells = np.floor((points - self.centres[0, 0]) / CELL + 0.5).astype(int)
         cells = np.clip(cells, 0, np.array(self.free.shape) - 1)
-        open_ = self.free[tuple(cells.T)]
-        stop = len(points) if open_.all() else int(np.argmin(open_))
+        is_free = self.free[tuple(cells.T)]
+        stop = len(points) if is_free.all() else int(np.argmin(is_free))
         if stop == 0 or steps[stop - 1] < MIN_LEG_METRES:
             return None
         end: Array = points[stop - 1]
-        off = {
-            id(thing): float(footprint_distance(thing.box, end[None])[0]) for thing in self.things
+        distances = {
+            id(entry): float(footprint_distance(entry.box, end[None])[0])
+            for entry in self.destinations
         }
-        nearest = min(off.values())
-        return end if off[id(goal)] <= min(ARRIVAL_METRES, nearest + 1e-6) else None
+        nearest = min(distances.values())
+        return end if distances[id(goal)] <= min(ARRIVAL_METRES, nearest + 1e-6) else None
 
 
 def _draft(stop: RouteStop, rng: np.random.Generator) -> Draft:
@@ -192,12 +202,12 @@ def _draft(stop: RouteStop, rng: np.random.Generator) -> Draft:
     text = TEXT.format(
         start=stop.passed[0].label,
         facing=stop.passed[1].label,
-        goal=stop.thing.label,
+        goal=stop.reached.label,
         actions=actions,
     )
     answer = ", ".join(stop.turns)
     others = [", ".join(turns) for turns in product(TURNS, repeat=len(stop.turns))]
     others.remove(answer)
     wrong = [others[int(index)] for index in rng.permutation(len(others))[:3]]
-    labels = tuple(dict.fromkeys(thing.label for thing in stop.passed))
+    labels = tuple(dict.fromkeys(entry.label for entry in stop.passed))
     return Draft("route_planning", text, answer, (answer, *wrong), labels)
