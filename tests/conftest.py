@@ -99,14 +99,14 @@ def type_in(monkeypatch, capsys):
     started = str(Path(render_agent.__file__).with_name("__main__.py"))
 
     def typed(*arguments, folder):
-        with monkeypatch.context() as here:
-            here.chdir(folder)
-            here.setattr(sys, "argv", [started, *map(str, arguments)])
-            with pytest.raises(SystemExit) as ended:
+        with monkeypatch.context() as patched:
+            patched.chdir(folder)
+            patched.setattr(sys, "argv", [started, *map(str, arguments)])
+            with pytest.raises(SystemExit) as exited:
                 main()
         out, err = capsys.readouterr()
         assert "Traceback" not in err, err
-        return ended.value.code, out, err
+        return exited.value.code, out, err
 
     return typed
 
@@ -141,11 +141,21 @@ BROWSER_FLAGS = (
 ).split()
 
 
+@pytest.fixture(scope="module")
+def rasteriser():
+    """Rasteriser with two threads."""
+    from render_agent.render.rasteriser.rasteriser import Rasteriser
+
+    renderer = Rasteriser(threads=2)
+    yield renderer
+    renderer.close()
+
+
 @pytest.fixture(scope="session")
 def browser():
     """Headless Chromium; skips the test if it is not installed."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    program = next((found for name in names if (found := shutil.which(name))), None)
+    program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("Chromium not found; run scripts/set-up-browser")
     playwright = pytest.importorskip("playwright.sync_api")
@@ -193,7 +203,7 @@ def page(window):
     opened.goto("about:blank")  # stop anything that is still running in the page
     for event, listener in listeners.items():
         opened.remove_listener(event, listener)
-    for other in window.pages[1:]:
-        other.close()
+    for extra_page in window.pages[1:]:
+        extra_page.close()
     window.clear_cookies()
     assert not errors

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from factories.runs import finish_run
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
@@ -25,7 +26,6 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.build import build
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.boxes import OrientedBox
@@ -198,10 +198,7 @@ def run_policy(name: str, output: Path, **options: Any) -> dict[str, Any]:
         return ScriptedEngine(partial(believer, fault=fault)(questions, 0, config))
 
     run = start_run(config)
-    try:
-        results = run.go(NullObserver(), make)
-    finally:
-        run.close()
+    results = finish_run(run, make)
     read = RunData(run.path)
     states, diagnoses = read.states, diagnose_run(read, 1)
     branches: Counter[str] = Counter()

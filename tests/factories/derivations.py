@@ -1,4 +1,4 @@
-"""Check the expert's derivations as a reader would: parse the stated numbers and recompute the answer."""
+"""Checks of the expert's derivations: parse the stated numbers and recompute the answer."""
 
 import re
 
@@ -7,36 +7,39 @@ NUMBER = r"-?\d+\.\d"
 WAY = rf"{NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER} {NUMBER}"
 
 
-def answer_of(question, derived):
+def answer_of(question, derivation):
     """Return the answer that follows from the numbers of a derivation, or None if it has no answer."""
     kind = question.type
     if "direction" in kind:
-        ahead, there, turn, word = re.fullmatch(
+        ahead, bearing, turn, word = re.fullmatch(
             rf".+ {WAY} ({NUMBER}), .+ {WAY} ({NUMBER}), turn ({NUMBER} {NUMBER} {NUMBER}): ([a-z-]+)",
-            derived,
+            derivation,
         ).groups()
-        assert turn == turn_text(ahead, there)
-        assert word == direction_name(kind, ahead, there)
+        assert turn == turn_text(ahead, bearing)
+        assert word == direction_name(kind, ahead, bearing)
         return word
     if kind == "object_rel_distance":
-        said, nearest = derived.rsplit(": ", 1)
+        separations, nearest = derivation.rsplit(": ", 1)
         parts = [
-            re.fullmatch(rf"(.+) {WAY} ({NUMBER})", part).groups() for part in said.split(", ")
+            re.fullmatch(rf"(.+) {WAY} ({NUMBER})", part).groups()
+            for part in separations.split(", ")
         ]
-        metres = {name: float(apart) for name, apart in parts}
-        assert metres[nearest] < min(far for name, far in metres.items() if name != nearest)
+        distances = {name: float(separation) for name, separation in parts}
+        assert distances[nearest] < min(
+            metres for name, metres in distances.items() if name != nearest
+        )
         return nearest
     if kind == "route_planning":
-        turns, words = derived.rsplit(". ", 1)
-        said = [f"Turn {turn.rsplit(': ', 1)[1].capitalize()}" for turn in turns.split("; ")]
-        assert words == ", ".join(said)
+        turns, words = derivation.rsplit(". ", 1)
+        expected = [f"Turn {turn.rsplit(': ', 1)[1].capitalize()}" for turn in turns.split("; ")]
+        assert words == ", ".join(expected)
         return words
-    return derived.removesuffix(" seen") if kind == "object_counting" else None
+    return derivation.removesuffix(" seen") if kind == "object_counting" else None
 
 
-def turn_text(ahead, there):
+def turn_text(ahead, bearing):
     """Return the expected wording of the difference between two bearings."""
-    return f"{ahead} {there} {float(there) - float(ahead):.1f}".replace("-0.0", "0.0")
+    return f"{ahead} {bearing} {float(bearing) - float(ahead):.1f}".replace("-0.0", "0.0")
 
 
 def direction_name(kind, ahead, there):

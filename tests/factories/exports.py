@@ -1,5 +1,6 @@
 """A complete run with correct, wrong, thinking and unreadable replies, for export tests."""
 
+import csv
 import json
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,12 @@ def make_run(folder: Path, **options) -> Path:
 def export(*words: object) -> str:
     """Run `render-agent export`, and return its output; exceptions propagate."""
     return CliRunner().invoke(cli, ["export", *map(str, words)], catch_exceptions=False).output
+
+
+def read_csv(file: Path) -> list[dict[str, str]]:
+    """Parse a CSV file."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def json_lines(file: Path) -> list[dict]:

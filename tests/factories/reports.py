@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from factories.runs import NullObserver, make_config
+from factories.runs import finish_run, make_config
 from factories.scenes import room, write_ply
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
@@ -45,10 +45,7 @@ def run_rooms(folder, **options):
 def complete_run(config: RunConfig) -> RunData:
     """Complete a run; return its folder."""
     run = start_run(config)
-    try:
-        run.go(NullObserver())
-    finally:
-        run.close()
+    finish_run(run)
     return RunData(run.path)
 
 
@@ -84,7 +81,7 @@ class PageReferences(HTMLParser):
 
     def __init__(self, page: Path) -> None:
         super().__init__()
-        self.found: list[tuple[str, str, str]] = []
+        self.references: list[tuple[str, str, str]] = []
         self.ids: list[str] = []
         self.inline: list[str] = []
         self.feed(page.read_text("utf-8"))
@@ -97,7 +94,7 @@ class PageReferences(HTMLParser):
             if name == "style" or name.startswith("on"):
                 self.inline.append(name)
             if name in ("href", "src", "srcset", "data", "action", "poster"):
-                self.found.append((tag, name, value or ""))
+                self.references.append((tag, name, value or ""))
             elif name == "id":
                 self.ids.append(value)
 
@@ -107,7 +104,7 @@ def assert_references_resolve(page: Path) -> PageReferences:
     targets = PageReferences(page)
     assert not targets.inline
     assert len(targets.ids) == len(set(targets.ids))
-    for _, name, value in targets.found:
+    for _, name, value in targets.references:
         assert name in ("href", "src")
         parts = urlsplit(value)
         assert (parts.scheme, parts.netloc, value[:1] == "/") == ("", "", False), value

@@ -7,6 +7,7 @@ from pathlib import Path
 from factories.scenes import room, write_ply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
+from render_agent.runs.build import make_engine
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
@@ -94,13 +95,18 @@ def comparable_results(path: Path) -> dict:
 STEP = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3})
 
 
+def finish_run(run, make_engine=make_engine):
+    """Complete and close a run; return the results."""
+    try:
+        return run.go(NullObserver(), make_engine)
+    finally:
+        run.close()
+
+
 def play(folder, questions, engine, **options):
     """Run the questions with this engine; return the run folder and the results."""
     run = start_run(make_config(folder, questions, **options))
-    try:
-        results = run.go(NullObserver(), lambda config, asked: engine)
-    finally:
-        run.close()
+    results = finish_run(run, lambda config, questions: engine)
     return run.path, results
 
 
@@ -115,10 +121,7 @@ def truncate_log(path: Path, lines: int):
 def resume(path: Path, engine=None, **changes):
     """Resume and complete a run, with `engine` or its saved one; return the results."""
     run = resume_run(RunData(path), changes)
-    try:
-        return run.go(NullObserver(), *([lambda config, asked: engine] if engine else []))
-    finally:
-        run.close()
+    return finish_run(run, (lambda config, questions: engine) if engine else make_engine)
 
 
 def walking_engine(count, turns=3, batch_size=64):

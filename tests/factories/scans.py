@@ -34,6 +34,13 @@ def block(low, high):
     return joined(*sides)
 
 
+def area(points, faces):
+    """Return the area of a mesh."""
+    corners = points[faces].astype(float)
+    sides = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    return np.linalg.norm(np.cross(*sides), axis=1).sum() / 2
+
+
 def joined(*parts):
     """Join meshes."""
     points, faces, count = [], [], 0
