@@ -19,9 +19,9 @@ from render_agent.scans.camera import Camera
 HERE = Camera((0.0, 0.0, 1.6))
 
 
-def candidate(number, action=None, **more):
+def candidate(number, action=None, **fields):
     return Candidate(
-        number, f"reply {number}", action or Action(forward=1.0), "Moved.", HERE, **more
+        number, f"reply {number}", action or Action(forward=1.0), "Moved.", HERE, **fields
     )
 
 
@@ -85,8 +85,8 @@ def test_progress_names_the_chosen_candidate_and_its_score():
 
 
 def test_show_prints_the_candidates_of_a_run(tmp_path):
-    asked = make_questions(tmp_path, 1)
-    path, _ = play(tmp_path, asked, mixed_engine(), **agent_options("lookahead:3"))
+    questions = make_questions(tmp_path, 1)
+    path, _ = play(tmp_path, questions, mixed_engine(), **agent_options("lookahead:3"))
     (state,) = RunData(path).states
     output = CliRunner().invoke(cli, ["show", str(path), "0"], catch_exceptions=False).output
     for turn in state.turns:

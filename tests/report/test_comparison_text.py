@@ -47,10 +47,10 @@ def pair(a, b, types=TYPES[:1]):
 def test_a_difference_is_stated_with_its_interval_and_p():
     better = pair([0.2, 0.4] * 10, [0.5, 0.6] * 10)
     entry = better["differences"]["official"]
-    said = verdict(better, "A", "B")
+    sentence = verdict(better, "A", "B")
     low, high = entry["interval"]
-    assert said.startswith(f"B is 25.0 points above A (95 % CI {low:.1f} to {high:.1f}, p")
-    assert "VSI-Bench score (parsed answer)" in said
+    assert sentence.startswith(f"B is 25.0 points above A (95 % CI {low:.1f} to {high:.1f}, p")
+    assert "VSI-Bench score (parsed answer)" in sentence
     worse = pair([0.5, 0.6] * 10, [0.2, 0.4] * 10)
     assert f"B is 25.0 points below A (95 % CI {low:.1f} to {high:.1f}, p" in verdict(
         worse, "A", "B"
@@ -59,9 +59,9 @@ def test_a_difference_is_stated_with_its_interval_and_p():
 
 def test_no_difference_is_claimed_without_evidence():
     unclear = pair([0.2, 0.4] * 10, [0.4, 0.21] * 10)
-    said = verdict(unclear, "A", "B")
-    assert said.startswith("No difference between A and B can be shown")
-    assert "too few scenes to estimate" in said
+    sentence = verdict(unclear, "A", "B")
+    assert sentence.startswith("No difference between A and B can be shown")
+    assert "too few scenes to estimate" in sentence
     results = {
         "errors": {"official": {"error": 3.0, "freedom": 19, "scenes": 20, "kurtosis": 3.0}},
         "n": 20,
@@ -69,39 +69,39 @@ def test_no_difference_is_claimed_without_evidence():
     }
     unclear["power"] = plan(results, 10, 0.8, unclear)
     row = unclear["power"]["needs"][0]
-    said = verdict(unclear, "A", "B")
+    sentence = verdict(unclear, "A", "B")
     if row["scenes"] > 20:
-        assert f"about {row['scenes']} scenes (95 % CI " in said
+        assert f"about {row['scenes']} scenes (95 % CI " in sentence
     else:
-        assert f"with 20 scenes, {row['seen']:.1f} points would be detected" in said
+        assert f"with 20 scenes, {row['seen']:.1f} points would be detected" in sentence
 
 
-def test_more_scenes_are_asked_for_only_if_there_are_too_few():
-    few = pair([0.0, 1.0] * 8, [1.0, 0.0] * 8)
+def test_more_scenes_are_requested_only_if_there_are_too_few():
+    few_scenes = pair([0.0, 1.0] * 8, [1.0, 0.0] * 8)
     results = {
         "errors": {"official": {"error": 3.0, "freedom": 15, "scenes": 16, "kurtosis": 3.0}},
         "n": 16,
         "official_over_scored": {"score": 50},
     }
-    few["power"] = plan(results, 10, 0.8, few)
-    needed = few["power"]["needs"][0]["scenes"]
+    few_scenes["power"] = plan(results, 10, 0.8, few_scenes)
+    needed = few_scenes["power"]["needs"][0]["scenes"]
     assert needed > 16
-    assert f"about {needed:,} scenes (95 % CI " in verdict(few, "a", "b")
+    assert f"about {needed:,} scenes (95 % CI " in verdict(few_scenes, "a", "b")
 
 
 def test_too_few_scenes_allow_no_test():
-    said = verdict(pair([0.2] * 5, [0.9] * 5), "A", "B")
-    assert "can be tested" in said
-    assert "+70.0 points" in said
-    assert "5 scenes; at least 6" in said
+    sentence = verdict(pair([0.2] * 5, [0.9] * 5), "A", "B")
+    assert "can be tested" in sentence
+    assert "+70.0 points" in sentence
+    assert "5 scenes; at least 6" in sentence
 
 
 def test_marks_follow_the_corrected_p_value():
     """Regression test: green marks followed the plain interval."""
-    found = pair(
+    comparison = pair(
         [0.0, 0.1, 0.2, 0.4, 0.5, 0.1, 0.3, 0.2], [0.1, 0.3, 0.1, 0.6, 0.8, 0.1, 0.5, 0.4], TYPES
     )
-    entries = found["differences"]
+    entries = comparison["differences"]
     plain = [name for name, entry in entries.items() if entry["interval"][0] > 0]
     assert set(TYPES) <= set(plain)
     assert all(entries[name]["p_holm"] > 0.05 for name in TYPES)
@@ -119,9 +119,9 @@ def test_primary_p_is_corrected_for_the_number_of_runs():
     assert "Holm-corrected p" in verdict(pairs[0], "A", "B", of_several=True)
 
 
-def with_facts(a, b, **more):
+def with_facts(a, b, **fields):
     """Return a comparison of runs with these options."""
-    results = {"a": {}, "b": more.pop("results", {})}
+    results = {"a": {}, "b": fields.pop("results", {})}
     configs = {"a": RunConfig(**a), "b": RunConfig(**b)}
     return {
         **pair([0.1] * 8, [0.2] * 8),
@@ -133,23 +133,23 @@ def with_facts(a, b, **more):
 
 
 def test_options_and_requests_that_differ_are_named():
-    found = with_facts({"model": "x"}, {"model": "y", "temperature": 0.7, "limit": 4})
-    assert differences(found) == {
+    comparison = with_facts({"model": "x"}, {"model": "y", "temperature": 0.7, "limit": 4})
+    assert differences(comparison) == {
         "--model": ("x", "y"),
         "--limit": ("not set", "4"),
         "Temperature": ("0 (greedy)", "0.7"),
     }
-    lines = difference_lines(found)
+    lines = difference_lines(comparison)
     assert lines[0] == "PARTIAL: b"
     assert "--model: a x, b y" in lines
     assert "a, b: same" in lines
     assert "a: only a" in lines
 
 
-def test_what_was_really_sent_is_a_difference():
+def test_adapted_requests_count_as_a_difference():
     adapted = {"adapted": {"temperature": {"how": "not sent", "turns": 54}}}
-    found = with_facts({}, {}, results=adapted)
-    ((name, (ours, theirs)),) = differences(found).items()
+    comparison = with_facts({}, {}, results=adapted)
+    ((name, (ours, theirs)),) = differences(comparison).items()
     assert (name, ours) == ("Temperature", "0 (greedy)")
     assert theirs == "not sent in 54 turns; option: 0 (greedy)"
 

@@ -21,7 +21,7 @@ from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
 
 # several question types about one room; the views never suffice for one of the questions
-FEW = {
+OPTIONS = {
     "id": ("62", "63", "64", "69", "76", "79"),
     "image_size": (160, 120),
     "start": "middle",
@@ -34,22 +34,22 @@ def runs(tmp_path_factory):
     """Return a function that gives the figures and the run of a policy, cached."""
 
     @cache
-    def played(name):
+    def cached_run(name):
         folder = tmp_path_factory.mktemp(name)
-        found = run_policy(name, folder, **FEW)
+        figures = run_policy(name, folder, **OPTIONS)
         (path,) = (folder / name).iterdir()
-        return found, RunData(path)
+        return figures, RunData(path)
 
-    return played
+    return cached_run
 
 
 @pytest.mark.parametrize("name", mostly_slow(FAULTS, "misperceiver", "misreasoner"))
 def test_each_fault_gets_its_cause(runs, name):
-    found, _ = runs(name)
-    assert found["right"] == found["expected"] >= 5
-    assert found["branches"].get(str(FAULTS[name][1]), 0) >= 5
-    least, most = {"believer": (100, 100), "misreasoner": (100, 100)}.get(name, (0, 60))
-    assert least <= found["seen_found"] <= most
+    figures, _ = runs(name)
+    assert figures["right"] == figures["expected"] >= 5
+    assert figures["branches"].get(str(FAULTS[name][1]), 0) >= 5
+    low, high = {"believer": (100, 100), "misreasoner": (100, 100)}.get(name, (0, 60))
+    assert low <= figures["seen_found"] <= high
 
 
 def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
@@ -65,14 +65,14 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     assert len(svgs) == len(state.turns) == len(part.beliefs) >= 2
     assert "perception" in page
     last = part.beliefs[-1]
-    said = json.loads(last.reply)["objects"]
-    assert len(said) == len(last.believed) > 3
-    assert svgs[-1].count("<text") == len(said)
-    shown = np.array([plan.pixel((*thing["position"], 0.0)) for thing in said])
+    objects = json.loads(last.reply)["objects"]
+    assert len(objects) == len(last.believed) > 3
+    assert svgs[-1].count("<text") == len(objects)
+    pixels = np.array([plan.pixel((*entry["position"], 0.0)) for entry in objects])
     assert {mark.outcome for mark in last.believed} <= {"found", "doubled", "invented"}
     inside = {(mark.name, mark.position): mark.pixel for mark in last.believed if not mark.outside}
-    for thing, pixel in zip(said, shown, strict=True):
-        if (key := (thing["category"], tuple(thing["position"]))) in inside:
+    for entry, pixel in zip(objects, pixels, strict=True):
+        if (key := (entry["category"], tuple(entry["position"]))) in inside:
             assert inside[key] == pytest.approx(pixel)
     assert sum(box.is_on_map for box in last.true) == sum(
         mark.outcome == "found" for mark in last.believed
@@ -102,22 +102,30 @@ def test_diagnose_prints_beliefs(runs, type_in):
 
 def test_compare_includes_beliefs(runs, type_in, tmp_path):
     folders = [runs(name)[1] for name in ("misreasoner", "misperceiver")]
-    words = ("compare", *(folder.path for folder in folders), "--page", tmp_path, "--no-diagnosis")
-    code, out, err = type_in(*words, "--json", folder=tmp_path)
+    arguments = (
+        "compare",
+        *(folder.path for folder in folders),
+        "--page",
+        tmp_path,
+        "--no-diagnosis",
+    )
+    code, out, err = type_in(*arguments, "--json", folder=tmp_path)
     assert code == 0, err
     beliefs = json.loads(out)["beliefs"]
     assert beliefs["right"]["a"] == 100
     assert beliefs["right"]["difference"] == beliefs["right"]["b"] - 100 <= -60
-    assert 4 <= beliefs["right"]["n"] <= beliefs["found"]["n"] <= len(FEW["id"])
-    compared = render_agent.load_run(folders[0].path).compare(folders[1].path).found["beliefs"]
-    differences = {name: entry["difference"] for name, entry in compared.items()}
+    assert 4 <= beliefs["right"]["n"] <= beliefs["found"]["n"] <= len(OPTIONS["id"])
+    from_python = render_agent.load_run(folders[0].path).compare(folders[1].path).found["beliefs"]
+    differences = {name: entry["difference"] for name, entry in from_python.items()}
     assert differences == {name: entry["difference"] for name, entry in beliefs.items()}
     page = (tmp_path / "index.html").read_text()
     assert all(f'<th scope="row">{LABELS[name]}</th>' in page for name in beliefs)
-    code, out, _ = type_in(*words[:3], folder=tmp_path)
+    code, out, _ = type_in(*arguments[:3], folder=tmp_path)
     assert all(LABELS[name] in out for name in beliefs)
 
 
 def test_black_images_give_an_empty_map(tmp_path):
-    found = run_policy("believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black")
-    assert (found["found"], found["invented"], found["seen"]) == (0, None, 0)
+    figures = run_policy(
+        "believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black"
+    )
+    assert (figures["found"], figures["invented"], figures["seen"]) == (0, None, 0)

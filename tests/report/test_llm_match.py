@@ -27,19 +27,23 @@ def test_marks_are_parsed_like_openeqa(reply, mark):
 
 
 def test_judge_prompt_is_the_published_one():
-    asked = prompt(QUESTION, "A door. I think")
-    assert asked.endswith("Your Turn:\nQuestion: What is red?\nAnswer: the door\nResponse: A door.")
-    assert "Extra Answers" not in asked
-    more = prompt(replace(QUESTION, answers=("door {x}",)), "no {brace}")
-    assert more.endswith("Answer: the door\nExtra Answers: ['door {x}']\nResponse: no {brace}")
+    filled = prompt(QUESTION, "A door. I think")
+    assert filled.endswith(
+        "Your Turn:\nQuestion: What is red?\nAnswer: the door\nResponse: A door."
+    )
+    assert "Extra Answers" not in filled
+    with_braces = prompt(replace(QUESTION, answers=("door {x}",)), "no {brace}")
+    assert with_braces.endswith(
+        "Answer: the door\nExtra Answers: ['door {x}']\nResponse: no {brace}"
+    )
 
 
 class Judge:
     """Gives a high mark if the answer names the door."""
 
     def reply(self, request):
-        said = request.messages[0]["content"][0]["text"].rsplit("Response:", 1)[1]
-        return "no idea" if "odd" in said else f"Your mark: {5 if 'door' in said else 2}"
+        response = request.messages[0]["content"][0]["text"].rsplit("Response:", 1)[1]
+        return "no idea" if "odd" in response else f"Your mark: {5 if 'door' in response else 2}"
 
 
 @pytest.fixture
@@ -78,11 +82,11 @@ def test_marks_are_saved_separately_from_official_results(run, tmp_path, type_in
         folder=tmp_path,
     )
     assert code == 0, err
-    found = json.loads((path / "results.llm-match.json").read_text())
-    assert found["llm_match"] == json.loads(out)["llm_match"]
-    assert found["llm_match"]["score"] == pytest.approx(50)  # 1, 0.25, 0.75, 0
-    assert [row["score"] for row in found["questions"]] == [1, 0.25, 0.75, 0]
-    assert found["official_over_scored"] == {"score": pytest.approx(50), "n": 4}
+    saved = json.loads((path / "results.llm-match.json").read_text())
+    assert saved["llm_match"] == json.loads(out)["llm_match"]
+    assert saved["llm_match"]["score"] == pytest.approx(50)  # 1, 0.25, 0.75, 0
+    assert [row["score"] for row in saved["questions"]] == [1, 0.25, 0.75, 0]
+    assert saved["official_over_scored"] == {"score": pytest.approx(50), "n": 4}
 
 
 def test_judge_requires_free_text_questions(tmp_path, type_in):

@@ -13,7 +13,7 @@ from render_agent.score.intervals import SIGNIFICANT
 SCENES = 10
 
 
-def planted(wrong, right, number=20, scenes=SCENES):
+def planted_diagnoses(wrong, right, number=20, scenes=SCENES):
     """Return diagnoses in which the given shares of wrong and of right answers came too early, and their scenes.
 
     Both shares are the same in every scene, up to two questions.
@@ -39,9 +39,9 @@ def finding(diagnoses, places):
     return shared_trait(contrasts(diagnoses.values(), places), diagnoses, places)
 
 
-def test_nothing_is_said_if_right_answers_have_it_as_often():
-    """Regression test: "Of 57 wrong answers, 47 …" was said although 86 of 103 right ones did the same."""
-    diagnoses, places = planted(wrong=0.82, right=0.83)
+def test_no_contrast_if_right_answers_have_it_as_often():
+    """Regression test: "Of 57 wrong answers, 47 …" was reported although 86 of 103 right ones did the same."""
+    diagnoses, places = planted_diagnoses(wrong=0.82, right=0.83)
     (row,) = contrasts(diagnoses.values(), places)
     assert row["wrong"][0] > 0.75 * row["wrong"][1]
     assert row["p_holm"] > SIGNIFICANT
@@ -50,34 +50,34 @@ def test_nothing_is_said_if_right_answers_have_it_as_often():
 
 
 @pytest.mark.parametrize("right", [0.2, 0.6])
-def test_difference_is_said_with_both_figures(right):
-    diagnoses, places = planted(wrong=0.85, right=right)
+def test_difference_is_reported_with_both_figures(right):
+    diagnoses, places = planted_diagnoses(wrong=0.85, right=right)
     (row,) = contrasts(diagnoses.values(), places)
-    found = finding(diagnoses, places)
-    (missed, wrong), (early, num_right) = row["wrong"], row["right"]
-    assert f"Of {wrong} wrong answers, {missed} " in found.sentence
-    assert f"right answers: {early} of {num_right}; p" in found.sentence
-    assert found.link == "#cause=stopped+early"
+    contrast = finding(diagnoses, places)
+    (num_missed, wrong), (early, num_right) = row["wrong"], row["right"]
+    assert f"Of {wrong} wrong answers, {num_missed} " in contrast.sentence
+    assert f"right answers: {early} of {num_right}; p" in contrast.sentence
+    assert contrast.link == "#cause=stopped+early"
 
 
-def test_nothing_is_said_if_right_answers_have_it_more_often():
-    assert finding(*planted(wrong=0.7, right=1)) is None
+def test_no_contrast_if_right_answers_have_it_more_often():
+    assert finding(*planted_diagnoses(wrong=0.7, right=1)) is None
 
 
-def test_nothing_is_said_of_a_minority():
-    assert finding(*planted(wrong=0.4, right=0.05)) is None
+def test_no_contrast_for_a_minority():
+    assert finding(*planted_diagnoses(wrong=0.4, right=0.05)) is None
 
 
-def test_nothing_is_said_of_too_few_scenes():
-    diagnoses, places = planted(wrong=1, right=0, scenes=5)
+def test_no_contrast_with_too_few_scenes():
+    diagnoses, places = planted_diagnoses(wrong=1, right=0, scenes=5)
     (row,) = contrasts(diagnoses.values(), places)
     assert row["p"] is None
     assert "too few scenes" in contrast_words(row)
     assert finding(diagnoses, places) is None
 
 
-def test_nothing_is_said_without_right_answers():
-    diagnoses, places = planted(wrong=1, right=0)
+def test_no_contrast_without_right_answers():
+    diagnoses, places = planted_diagnoses(wrong=1, right=0)
     wrong = {name: d for name, d in diagnoses.items() if d.cause in WRONGS}
     (row,) = contrasts(wrong.values(), places)
     assert (row["p"], row["right"]) == (None, [0, 0])

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import test_data
 from factories import TREE
-from factories.runs import SMALL, NullObserver, play
+from factories.runs import SMALL, finish_run, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
@@ -41,16 +41,18 @@ def reply(**fields):
     return json.dumps(fields)
 
 
-def looks_at(*labels, answer):
+def looking_replies(*labels, answer):
     """Return replies that look at the object of each label, then give the final answer."""
     points = [ROOM.only(label).centre.tolist() for label in labels]
     return [*(reply(look_at=point) for point in points), reply(answer=answer, done=True)]
 
 
-def run_of(folder, replies, start, **options):
+def play_room00(folder, replies, start, **options):
     """Play the named questions of room00 with these replies; return the run folder."""
-    given = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
-    path, _ = play(folder, QUESTIONS, ScriptedEngine(ReplayPolicy(replies), 8), **given | options)
+    defaults = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
+    path, _ = play(
+        folder, QUESTIONS, ScriptedEngine(ReplayPolicy(replies), 8), **defaults | options
+    )
     return RunData(path)
 
 
@@ -63,31 +65,33 @@ STARING = {
 
 # look at all objects of the question; only the answer about the door is right
 LOOKING = {
-    DIRECTION: looks_at("bookshelf", "tv", "door", answer="A"),
-    DOOR: looks_at("door", answer="203"),
-    LIGHT: looks_at("door", "ceiling light", answer="1"),
+    DIRECTION: looking_replies("bookshelf", "tv", "door", answer="A"),
+    DOOR: looking_replies("door", answer="203"),
+    LIGHT: looking_replies("door", "ceiling light", answer="1"),
     SIZE: [reply(rotation_angle_degrees=90)] * 3 + [reply(answer="50", done=True)],
 }
 
 
 @pytest.fixture(scope="module")
-def staring(tmp_path_factory):
-    return run_of(tmp_path_factory.mktemp("staring"), STARING, CORNER)
+def staring_run(tmp_path_factory):
+    return play_room00(tmp_path_factory.mktemp("staring"), STARING, CORNER)
 
 
 @pytest.fixture(scope="module")
-def looking(tmp_path_factory):
-    return run_of(tmp_path_factory.mktemp("looking"), LOOKING, MIDDLE)
+def looking_run(tmp_path_factory):
+    return play_room00(tmp_path_factory.mktemp("looking"), LOOKING, MIDDLE)
 
 
-def test_objects_never_looked_at(staring):
-    found = diagnose_run(staring)
-    light, door, chairs = (found[name] for name in (LIGHT, DOOR, CHAIRS))
+def test_unseen_objects_determine_the_cause(staring_run):
+    diagnoses = diagnose_run(staring_run)
+    light, door, chairs = (diagnoses[name] for name in (LIGHT, DOOR, CHAIRS))
     assert light.never_seen == ("ceiling light",)
     assert door.never_seen == ("door",)
     assert chairs.never_seen == ("chair",)
     assert [box.category for box in chairs.boxes] == ["chair"] * 3
-    sightings = [s for one in (light, door) for turn in one.turns for s in turn.sightings]
+    sightings = [
+        s for diagnosis in (light, door) for turn in diagnosis.turns for s in turn.sightings
+    ]
     assert [s.area for s in sightings] == [0.0] * len(sightings)
     assert len(sightings) == 1 + TURNS
     assert light.cause is Cause.STOPPED_EARLY
@@ -98,13 +102,13 @@ def test_objects_never_looked_at(staring):
     assert chairs.repairs == TURNS
 
 
-def test_turn_in_which_objects_were_first_seen(looking):
-    found = diagnose_run(looking)
-    assert found[DIRECTION].named == ("bookshelf", "tv", "door")
-    assert found[DIRECTION].first_seen["door"] in (0, 3)
-    assert all(turn is not None for turn in found[DIRECTION].first_seen.values())
-    assert found[LIGHT].first_seen == {"ceiling light": 2}
-    causes = {name: one.cause for name, one in found.items()}
+def test_first_sighting_of_each_object_is_recorded(looking_run):
+    diagnoses = diagnose_run(looking_run)
+    assert diagnoses[DIRECTION].named == ("bookshelf", "tv", "door")
+    assert diagnoses[DIRECTION].first_seen["door"] in (0, 3)
+    assert all(turn is not None for turn in diagnoses[DIRECTION].first_seen.values())
+    assert diagnoses[LIGHT].first_seen == {"ceiling light": 2}
+    causes = {name: diagnosis.cause for name, diagnosis in diagnoses.items()}
     assert causes == {
         DIRECTION: Cause.MISJUDGED,
         DOOR: Cause.RIGHT,
@@ -113,66 +117,70 @@ def test_turn_in_which_objects_were_first_seen(looking):
     }
 
 
-def test_sightings_match_a_direct_measurement(looking):
+def test_sightings_match_a_direct_measurement(looking_run):
     scene = load_scene(SCENES / "room00.ply", "room00")
-    labels = [thing.label for thing in ROOM.objects]
-    size = looking.config.image_size
-    sight = ObjectVisibility(
-        Rasteriser(1), scene, [thing.box for thing in ROOM.objects], size, size[0]
+    labels = [entry.label for entry in ROOM.objects]
+    size = looking_run.config.image_size
+    visibility = ObjectVisibility(
+        Rasteriser(1), scene, [entry.box for entry in ROOM.objects], size, size[0]
     )
-    found = diagnose_run(looking)
-    compared = 0
-    for state in looking.states:
-        one = found[state.id]
-        for turn, turn_diagnosis in zip(state.turns, one.turns, strict=True):
+    diagnoses = diagnose_run(looking_run)
+    num_clear = 0
+    for state in looking_run.states:
+        diagnosis = diagnoses[state.id]
+        for turn, turn_diagnosis in zip(state.turns, diagnosis.turns, strict=True):
             for sighting in turn_diagnosis.sightings:
                 camera = next(v.camera for v in turn.views if v.number == sighting.view)
-                box = one.boxes[sighting.box]
-                first = labels.index(box.category)
-                (seen,) = sight.look(camera, [first + box.number])
-                assert sighting.area == pytest.approx(seen.area, abs=0.1)
-                assert sighting.share == pytest.approx(seen.share, abs=0.001)
-                assert sighting.distance == pytest.approx(seen.distance, abs=0.001)
-                compared += seen.is_clear(size)
-    assert compared >= 6
+                box = diagnosis.boxes[sighting.box]
+                first_index = labels.index(box.category)
+                (measured,) = visibility.look(camera, [first_index + box.number])
+                assert sighting.area == pytest.approx(measured.area, abs=0.1)
+                assert sighting.share == pytest.approx(measured.share, abs=0.001)
+                assert sighting.distance == pytest.approx(measured.distance, abs=0.001)
+                num_clear += measured.is_clear(size)
+    assert num_clear >= 6
 
 
 def test_counting_requires_all_boxes_to_be_seen(tmp_path):
-    chairs = [thing.centre.tolist() for thing in ROOM.objects if thing.label == "chair"]
-    some = [reply(look_at=chairs[0]), reply(answer="1", done=True)]
-    every = [reply(look_at=point) for point in chairs] + [reply(answer="1", done=True)]
+    chairs = [entry.centre.tolist() for entry in ROOM.objects if entry.label == "chair"]
+    one_chair = [reply(look_at=chairs[0]), reply(answer="1", done=True)]
+    all_chairs = [reply(look_at=point) for point in chairs] + [reply(answer="1", done=True)]
     results = {}
-    for name, replies in (("some", some), ("every", every)):
-        folder = run_of(tmp_path / name, {CHAIRS: replies}, CORNER)
+    for name, replies in (("some", one_chair), ("every", all_chairs)):
+        folder = play_room00(tmp_path / name, {CHAIRS: replies}, CORNER)
         results[name] = diagnose_run(folder)[CHAIRS]
         size = folder.config.image_size
-    for one in results.values():
-        seen = {s.box for turn in one.turns for s in turn.sightings if s.is_clear(size)}
-        assert (one.first_seen["chair"] is not None) == (seen == {0, 1, 2})
+    for diagnosis in results.values():
+        clear_boxes = {
+            s.box for turn in diagnosis.turns for s in turn.sightings if s.is_clear(size)
+        }
+        assert (diagnosis.first_seen["chair"] is not None) == (clear_boxes == {0, 1, 2})
 
 
-def test_coverage_grows_when_turning(looking):
-    around = [turn.coverage for turn in diagnose_run(looking)[SIZE].turns]
-    assert around == sorted(around)
-    assert around[0] < 0.15
-    assert 0.3 < around[-1] < 0.6
+def test_coverage_grows_when_turning(looking_run):
+    coverage = [turn.coverage for turn in diagnose_run(looking_run)[SIZE].turns]
+    assert coverage == sorted(coverage)
+    assert coverage[0] < 0.15
+    assert 0.3 < coverage[-1] < 0.6
 
 
 def test_top_views_are_ignored(tmp_path):
     replies = {LIGHT: [reply(view="top"), reply(view="top"), reply(answer="1", done=True)]}
-    one = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("top",)))[LIGHT]
-    assert [turn.sightings for turn in one.turns] == [(), (), ()]
-    assert one.coverage == 0.0
-    assert one.cause is Cause.STOPPED_EARLY
+    diagnosis = diagnose_run(play_room00(tmp_path, replies, MIDDLE, kinds=("top",)))[LIGHT]
+    assert [turn.sightings for turn in diagnosis.turns] == [(), (), ()]
+    assert diagnosis.coverage == 0.0
+    assert diagnosis.cause is Cause.STOPPED_EARLY
 
 
 def test_around_counts_as_four_views(tmp_path):
-    done = [reply(answer="50", done=True)]
+    answer = [reply(answer="50", done=True)]
     turns = [reply(rotation_angle_degrees=90)] * 3
-    around = run_of(tmp_path / "a", {SIZE: done, DOOR: done}, MIDDLE, kinds=("around",))
-    one_by_one = run_of(tmp_path / "b", {SIZE: turns + done}, MIDDLE, field_of_view=90.0)
-    whole, parts = (diagnose_run(run)[SIZE].coverage for run in (around, one_by_one))
-    assert whole == pytest.approx(parts, abs=0.02)
+    around = play_room00(tmp_path / "a", {SIZE: answer, DOOR: answer}, MIDDLE, kinds=("around",))
+    single_views = play_room00(tmp_path / "b", {SIZE: turns + answer}, MIDDLE, field_of_view=90.0)
+    around_coverage, single_coverage = (
+        diagnose_run(run)[SIZE].coverage for run in (around, single_views)
+    )
+    assert around_coverage == pytest.approx(single_coverage, abs=0.02)
     (turn,) = diagnose_run(around)[DOOR].turns
     assert turn.sightings[0].share > 0.9
 
@@ -191,8 +199,8 @@ def test_result_does_not_depend_on_processes(tmp_path):
     )
     folder = RunData(path)
     assert len({question.scene for question in folder.questions}) == 2
-    alone = diagnose_run(folder, 1)
-    assert diagnose_run(RunData(path), 2) == alone
+    expected = diagnose_run(folder, 1)
+    assert diagnose_run(RunData(path), 2) == expected
 
 
 def test_diagnoses_are_cached_until_a_question_progresses(tmp_path, monkeypatch):
@@ -208,21 +216,21 @@ def test_diagnoses_are_cached_until_a_question_progresses(tmp_path, monkeypatch)
     log = path / "turns.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))
-    run, measured = RunData(path), []
+    run, diagnosed_ids = RunData(path), []
     (unfinished,) = (state.id for state in run.states if state.active)
     monkeypatch.setattr(
         module,
         "_diagnose_scene",
-        lambda part: measured.extend(s.id for s in part.states) or diagnose_scene(part),
+        lambda part: diagnosed_ids.extend(s.id for s in part.states) or diagnose_scene(part),
     )
     diagnose_scene = _diagnose_scene
     before = diagnose_run(run, 1)
     assert diagnose_run(run, 1) == before
-    assert sorted(measured) == ["0", "3"]
+    assert sorted(diagnosed_ids) == ["0", "3"]
     log.write_bytes(b"".join(lines))
     run.reload()
     after = diagnose_run(run, 1)
-    assert measured[2:] == [unfinished]
+    assert diagnosed_ids[2:] == [unfinished]
     assert len(after[unfinished].turns) == len(before[unfinished].turns) + 1
     assert {name for name in after if after[name] != before[name]} == {unfinished}
     assert diagnose_run(RunData(path), 1) == after
@@ -242,76 +250,79 @@ def test_missing_scan_leaves_only_the_path(tmp_path):
         max_turns=3,
     )
     (tmp_path / "room00.ply").unlink()
-    one = diagnose_run(RunData(path))[LIGHT]
-    assert one.path == pytest.approx(0.5)
-    assert [turn.coverage for turn in one.turns] == [None, None]
-    assert (one.boxes, one.cause, one.coverage) == ((), Cause.UNKNOWN, None)
+    diagnosis = diagnose_run(RunData(path))[LIGHT]
+    assert diagnosis.path == pytest.approx(0.5)
+    assert [turn.coverage for turn in diagnosis.turns] == [None, None]
+    assert (diagnosis.boxes, diagnosis.cause, diagnosis.coverage) == ((), Cause.UNKNOWN, None)
 
 
 @pytest.mark.parametrize("options", [{"views": "none"}, {"pictures": "black"}], ids=str)
 def test_no_sightings_without_faithful_images(tmp_path, options):
     replies = {LIGHT: [reply(answer="1", done=True)], CHAIRS: ["nothing"]}
-    found = diagnose_run(run_of(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options))
-    assert {name: one.cause for name, one in found.items()} == {
+    diagnoses = diagnose_run(
+        play_room00(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options)
+    )
+    assert {name: diagnosis.cause for name, diagnosis in diagnoses.items()} == {
         LIGHT: Cause.UNKNOWN,
         CHAIRS: Cause.NO_ANSWER,
     }
-    assert all(not turn.sightings for one in found.values() for turn in one.turns)
+    assert all(not turn.sightings for diagnosis in diagnoses.values() for turn in diagnosis.turns)
 
 
 def test_mirrored_run_has_mirrored_sightings(tmp_path):
     left, right = ({CHAIRS: [reply(rotation_angle_degrees=degrees)] * 4} for degrees in (90, -90))
     runs = (
-        run_of(tmp_path / "real", left, "best"),
-        run_of(tmp_path / "mirrored", right, "best", pictures="mirrored"),
+        play_room00(tmp_path / "real", left, "best"),
+        play_room00(tmp_path / "mirrored", right, "best", pictures="mirrored"),
     )
     real, mirrored = (diagnose_run(run)[CHAIRS] for run in runs)
     assert real.boxes[0].centre[1:] == mirrored.boxes[0].centre[1:]
     assert any(s.area for turn in real.turns for s in turn.sightings)
-    for one, two in zip(real.turns, mirrored.turns, strict=True):
-        for a, b in zip(one.sightings, two.sightings, strict=True):
+    for real_turn, mirrored_turn in zip(real.turns, mirrored.turns, strict=True):
+        for a, b in zip(real_turn.sightings, mirrored_turn.sightings, strict=True):
             assert b.area == pytest.approx(a.area, rel=0.03, abs=3)
             assert b.distance == pytest.approx(a.distance, abs=0.002)
-        assert two.coverage == pytest.approx(one.coverage, abs=0.05)
+        assert mirrored_turn.coverage == pytest.approx(real_turn.coverage, abs=0.05)
 
 
 def test_passive_views_are_measured(tmp_path):
     replies = {LIGHT: [reply(answer="1", done=True)], DOOR: [reply(answer="203", done=True)]}
-    found = diagnose_run(run_of(tmp_path, replies, MIDDLE, views="tour", kinds=("ego", "top")))
-    (turn,) = found[DOOR].turns
+    diagnoses = diagnose_run(
+        play_room00(tmp_path, replies, MIDDLE, views="tour", kinds=("ego", "top"))
+    )
+    (turn,) = diagnoses[DOOR].turns
     assert len({s.view for s in turn.sightings}) > 1
     assert turn.coverage > 0.4
-    assert (found[DOOR].path, found[DOOR].blocked) == (0.0, 0)
-    assert found[LIGHT].cause in (Cause.NEVER_LOOKED, Cause.MISJUDGED)
+    assert (diagnoses[DOOR].path, diagnoses[DOOR].blocked) == (0.0, 0)
+    assert diagnoses[LIGHT].cause in (Cause.NEVER_LOOKED, Cause.MISJUDGED)
 
 
 def test_annotated_rooms_have_boxes(tmp_path):
     data = test_data("vsibench", "test.jsonl").parent
-    given = {"questions": str(data / "test.jsonl"), "annotations": str(data), "limit": 6}
-    config = RunConfig(batch=True, output=str(tmp_path), max_turns=3, **SMALL, **given)
+    options = {"questions": str(data / "test.jsonl"), "annotations": str(data), "limit": 6}
+    config = RunConfig(batch=True, output=str(tmp_path), max_turns=3, **SMALL, **options)
     run = start_run(config)
-    try:
-        run.go(NullObserver())
-    finally:
-        run.close()
+    finish_run(run)
     folder = RunData(run.path)
-    found = diagnose_run(folder)
-    with_boxes = [one for one in found.values() if one.boxes]
+    diagnoses = diagnose_run(folder)
+    with_boxes = [diagnosis for diagnosis in diagnoses.values() if diagnosis.boxes]
     assert len(with_boxes) >= 3
-    assert any(s.area for one in with_boxes for turn in one.turns for s in turn.sightings)
-    assert all(0 < one.coverage <= 1 for one in found.values())
+    assert any(
+        s.area for diagnosis in with_boxes for turn in diagnosis.turns for s in turn.sightings
+    )
+    assert all(0 < diagnosis.coverage <= 1 for diagnosis in diagnoses.values())
 
 
-def test_diagnose_command(looking, staring):
-    result = CliRunner().invoke(cli, ["diagnose", str(staring.path)])
+def test_diagnose_command(looking_run, staring_run):
+    result = CliRunner().invoke(cli, ["diagnose", str(staring_run.path)])
     assert result.exit_code == 0, result.output
     assert re.search(r"^size_estimation +2 +0 +1 +1 +0", result.stdout, re.MULTILINE)
-    as_json = CliRunner().invoke(cli, ["diagnose", str(looking.path), "--json"])
+    as_json = CliRunner().invoke(cli, ["diagnose", str(looking_run.path), "--json"])
     figures = json.loads(as_json.stdout)
     assert figures["all"]["causes"]["misjudged"] == 3
     assert figures["all"]["seen"]["well"] == {"right": 1, "wrong": 3, "percent": 25.0}
     assert figures["all"]["seen"]["not_well"] == {"right": 0, "wrong": 0, "percent": None}
-    assert figures["types"].keys() == {q.type for q in looking.questions}
+    assert figures["types"].keys() == {q.type for q in looking_run.questions}
 
 
 @pytest.mark.parametrize(
@@ -330,10 +341,7 @@ def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
         output=str(tmp_path), **SMALL, **options,
     )  # fmt: skip
     run = start_run(config)
-    try:
-        run.go(NullObserver())
-    finally:
-        run.close()
+    finish_run(run)
     folder = RunData(run.path)
     states, diagnoses = folder.states, diagnose_run(folder)
     expected_reasons = {
@@ -342,21 +350,25 @@ def test_diagnosis_agrees_with_the_witness_policy(tmp_path, options):
         None: {REASONS[None]},
     }
     for state in states:
-        one = diagnoses[state.id]
-        said = json.loads(state.turns[-1].reply)["reasoning"]
-        assert said in expected_reasons[one.saw_all], state.id
-        if said == REASONS[True] and one.first_seen:  # it answers as soon as it has seen
-            assert max(one.first_seen.values()) == len(state.turns) - 1
-            assert one.cause is Cause.RIGHT
-    assert {one.saw_all for one in diagnoses.values()} >= (
+        diagnosis = diagnoses[state.id]
+        reason = json.loads(state.turns[-1].reply)["reasoning"]
+        assert reason in expected_reasons[diagnosis.saw_all], state.id
+        if reason == REASONS[True] and diagnosis.first_seen:  # it answers as soon as it has seen
+            assert max(diagnosis.first_seen.values()) == len(state.turns) - 1
+            assert diagnosis.cause is Cause.RIGHT
+    assert {diagnosis.saw_all for diagnosis in diagnoses.values()} >= (
         {True} if "views" in options else {True, False}
     )
     figures = summarize_diagnoses(states, diagnoses, (640, 480))
     for entry in (figures["all"], *figures["types"].values()):
-        causes, seen = entry["causes"], entry["seen"]
-        assert seen["well"]["wrong"] == causes["misjudged"]
-        assert seen["not_well"]["wrong"] == causes["never looked"] + causes["stopped early"]
-        assert seen["well"]["right"] + seen["not_well"]["right"] == causes["right"]
+        causes, by_visibility = entry["causes"], entry["seen"]
+        assert by_visibility["well"]["wrong"] == causes["misjudged"]
+        assert (
+            by_visibility["not_well"]["wrong"] == causes["never looked"] + causes["stopped early"]
+        )
+        assert (
+            by_visibility["well"]["right"] + by_visibility["not_well"]["right"] == causes["right"]
+        )
 
 
 def test_right_answers_without_boxes_are_not_counted_as_seen(tmp_path):
@@ -366,37 +378,41 @@ def test_right_answers_without_boxes_are_not_counted_as_seen(tmp_path):
     rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
     row = next(row for row in rows if str(row["id"]) == DIRECTION)
     text = row["question"].replace("bookshelf", "unicorn")
-    asked = [row | {"id": n, "question": text} for n in range(2)]
+    question_rows = [row | {"id": n, "question": text} for n in range(2)]
     order = {"question_type": "obj_appearance_order", "options": ["A. tv, door", "B. door, tv"]}
-    words = (
+    order_text = (
         "What will be the first-time appearance order of the following categories in the video: "
     )
-    order |= {"question": words + "tv, door?", "ground_truth": "A"}
-    asked += [row | order | {"id": 2 + n} for n in range(2)]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    order |= {"question": order_text + "tv, door?", "ground_truth": "A"}
+    question_rows += [row | order | {"id": 2 + n} for n in range(2)]
+    (tmp_path / "questions.jsonl").write_text(
+        "".join(json.dumps(diagnosis) + "\n" for diagnosis in question_rows)
+    )
     right = row["ground_truth"]
     answers = (right, "B" if right == "A" else "A", "A", "B")
-    replies = {str(n): looks_at("tv", "door", answer=answer) for n, answer in enumerate(answers)}
+    replies = {
+        str(n): looking_replies("tv", "door", answer=answer) for n, answer in enumerate(answers)
+    }
     engine = ScriptedEngine(ReplayPolicy(replies), 8)
     path, _ = play(tmp_path, tmp_path / "questions.jsonl", engine, start=MIDDLE, max_turns=TURNS)
     folder = RunData(path)
-    found = diagnose_run(folder)
-    causes = [found[str(n)].cause for n in range(4)]
+    diagnoses = diagnose_run(folder)
+    causes = [diagnoses[str(n)].cause for n in range(4)]
     assert causes == [Cause.RIGHT, Cause.UNKNOWN] * 2
-    assert {one.saw_all for one in found.values()} == {None}
-    assert {turn is None for turn in found["0"].first_seen.values()} == {False}
+    assert {diagnosis.saw_all for diagnosis in diagnoses.values()} == {None}
+    assert {turn is None for turn in diagnoses["0"].first_seen.values()} == {False}
     empty = {"right": 0, "wrong": 0, "percent": None}
-    assert summarize_diagnoses(folder.states, found, (640, 480))["all"]["seen"] == {
+    assert summarize_diagnoses(folder.states, diagnoses, (640, 480))["all"]["seen"] == {
         "well": empty,
         "not_well": empty,
     }
 
 
-def test_figures_add_up(looking, staring):
-    for folder in (looking, staring):
-        states, found = folder.states, diagnose_run(folder)
-        figures = summarize_diagnoses(states, found, (640, 480))
-        causes = Counter(str(one.cause) for one in found.values())
+def test_figures_add_up(looking_run, staring_run):
+    for folder in (looking_run, staring_run):
+        states, diagnoses = folder.states, diagnose_run(folder)
+        figures = summarize_diagnoses(states, diagnoses, (640, 480))
+        causes = Counter(str(diagnosis.cause) for diagnosis in diagnoses.values())
         assert {k: v for k, v in figures["all"]["causes"].items() if v} == dict(causes)
         for name in ("questions", "premature", "blocked", "returns", "repairs"):
             parts = [line[name] for line in figures["types"].values()]
@@ -407,13 +423,13 @@ def test_figures_add_up(looking, staring):
         )
 
 
-def test_question_without_ground_truth_is_open(looking):
-    run = RunData(looking.path)
+def test_question_without_ground_truth_is_open(looking_run):
+    run = RunData(looking_run.path)
     states = run.states
     for state in states:
         state.question = replace(state.question, ground_truth=None)
-    found = diagnose_run(run)
-    assert {one.cause for one in found.values()} == {Cause.OPEN}
-    (sentence,) = contrast_sentences(summarize_diagnoses(states, found, (640, 480)))
-    assert f"{len(found)} not judged" in sentence
-    assert found[LIGHT].first_seen == {"ceiling light": 2}
+    diagnoses = diagnose_run(run)
+    assert {diagnosis.cause for diagnosis in diagnoses.values()} == {Cause.OPEN}
+    (sentence,) = contrast_sentences(summarize_diagnoses(states, diagnoses, (640, 480)))
+    assert f"{len(diagnoses)} not judged" in sentence
+    assert diagnoses[LIGHT].first_seen == {"ceiling light": 2}

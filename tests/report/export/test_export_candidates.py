@@ -1,24 +1,17 @@
 """Tests of exported candidates: preference pairs, columns of turns, arrows in recordings."""
 
-import csv
 import json
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from factories.exports import export, json_lines
+from factories.exports import export, json_lines, read_csv
 from factories.runs import make_questions, play
 
 from render_agent.cli.main import cli
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.read import RunData
-
-
-def csv_rows(file):
-    with file.open(encoding="utf-8", newline="") as opened:
-        return list(csv.DictReader(opened))
-
 
 ANSWERS = {"0": "3", "1": "A"}
 
@@ -63,9 +56,9 @@ def test_pairs_contrast_the_chosen_move_with_lower_scores(run, tmp_path):
     pairs = json_lines(tmp_path / "pairs.jsonl")
     assert len(pairs) == 2 * 3 * 2  # questions × turns with moves × other candidates that continue
     for pair in pairs:
-        prompt, whole = pair["prompt"], dialogues[pair["id"]]
-        assert whole[: len(prompt)] == prompt
-        assert whole[len(prompt)] == pair["chosen"][0]
+        prompt, dialogue = pair["prompt"], dialogues[pair["id"]]
+        assert dialogue[: len(prompt)] == prompt
+        assert dialogue[len(prompt)] == pair["chosen"][0]
         assert pair["rejected"][0] != pair["chosen"][0]
         scores = pair["scores"]
         assert scores["chosen"]["fused"] > scores["rejected"]["fused"]
@@ -86,18 +79,18 @@ def test_pairs_contrast_the_chosen_move_with_lower_scores(run, tmp_path):
 
 def test_rows_include_the_choice(run, tmp_path):
     export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
-    rows = csv_rows(tmp_path / "turns.csv")
+    rows = read_csv(tmp_path / "turns.csv")
     turns = [turn for state in RunData(run).states for turn in state.turns]
-    choices = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
-    assert choices == [
+    evidence_by_turn = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
+    assert evidence_by_turn == [
         ("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns
     ]
     export(run, "--format", "csv", "--to", tmp_path / "rows.csv")
-    rows = csv_rows(tmp_path / "rows.csv")
+    rows = read_csv(tmp_path / "rows.csv")
     assert {(row["agent"], row["verifier"]) for row in rows} == {("lookahead:4", "random")}
     file = tmp_path / "one.csv"
-    one = export(run, "--format", "csv", "--question", rows[0]["question_id"], "--to", file)
-    assert one == f"1 row in {file}\n"
+    result = export(run, "--format", "csv", "--question", rows[0]["question_id"], "--to", file)
+    assert result == f"1 row in {file}\n"
 
 
 @pytest.mark.skipif(not find_spec("rerun"), reason="the extra rerun is not installed")
@@ -105,22 +98,22 @@ def test_recordings_include_candidate_poses(run, tmp_path):
     export(run, "--format", "rerun", "--question", "0", "--to", tmp_path / "0.rrd")
     from test_export_rerun import recorded
 
-    found = recorded(tmp_path / "0.rrd")["/world/candidates"]
+    poses = recorded(tmp_path / "0.rrd")["/world/candidates"]
     (state,) = [state for state in RunData(run).states if state.id == "0"]
     going = [[c for c in turn.evidence.candidates if c.continues_dialogue] for turn in state.turns]
-    assert [len(some) for some in going] == [3, 3, 3, 0]
+    assert [len(strip) for strip in going] == [3, 3, 3, 0]
     assert np.allclose(
-        [vector for vectors in found["Arrows3D:vectors"] for vector in vectors],
-        [0.3 * c.camera.forward for some in going for c in some],
+        [vector for vectors in poses["Arrows3D:vectors"] for vector in vectors],
+        [0.3 * c.camera.forward for strip in going for c in strip],
         atol=1e-6,
     )
-    names = [[label.partition(":")[0] for label in labels] for labels in found["Arrows3D:labels"]]
-    assert names == [[str(c.number + 1) for c in some] for some in going]
+    names = [[label.partition(":")[0] for label in labels] for labels in poses["Arrows3D:labels"]]
+    assert names == [[str(c.number + 1) for c in strip] for strip in going]
 
 
 def test_a_run_with_one_reply_per_turn_has_no_pairs(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), ScriptedEngine(Walker()))
-    words = ["export", str(path), "--format", "pairs", "--to", str(tmp_path / "none")]
-    found = CliRunner().invoke(cli, words)
-    assert "nothing to export" in str(found.exception or found.output)
+    arguments = ["export", str(path), "--format", "pairs", "--to", str(tmp_path / "none")]
+    result = CliRunner().invoke(cli, arguments)
+    assert "nothing to export" in str(result.exception or result.output)
     assert not (tmp_path / "none").exists()

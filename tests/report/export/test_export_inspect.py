@@ -64,10 +64,10 @@ def test_log_has_the_same_figures_as_the_run(run, log, tmp_path, ending):
 def test_thinking_becomes_reasoning_content(run, log, tmp_path):
     export(run, "--format", "inspect", "--question", 0, "--to", tmp_path / "a.json")
     (sample,) = log.read_eval_log(str(tmp_path / "a.json")).samples
-    thought, said = sample.messages[-1].content
-    assert thought.reasoning == "Three, I think."
-    assert f"<think>{thought.reasoning}</think>{said.text}" == REPLIES["0"][-1]
-    assert sample.output.completion == said.text
+    reasoning, text = sample.messages[-1].content
+    assert reasoning.reasoning == "Three, I think."
+    assert f"<think>{reasoning.reasoning}</think>{text.text}" == REPLIES["0"][-1]
+    assert sample.output.completion == text.text
 
 
 def test_embed_stores_images_in_the_log(run, log, tmp_path):
@@ -83,13 +83,13 @@ def test_embed_stores_images_in_the_log(run, log, tmp_path):
 
 
 def test_one_log_per_run(run, log, tmp_path):
-    other = make_run(tmp_path, views="none")
+    blind_run = make_run(tmp_path, views="none")
     with pytest.raises(UsageError, match="2 runs"):
-        export(run, other, "--format", "inspect", "--to", tmp_path / "a.eval")
-    export(run, other, "--format", "inspect", "--diagnose", "--to", tmp_path / "logs")
+        export(run, blind_run, "--format", "inspect", "--to", tmp_path / "a.eval")
+    export(run, blind_run, "--format", "inspect", "--diagnose", "--to", tmp_path / "logs")
     listed = {info.name.rpartition("/")[2] for info in log.list_eval_logs(str(tmp_path / "logs"))}
-    assert listed == {f"{run.name}.eval", f"{other.name}.eval"}
-    blind = log.read_eval_log(str(tmp_path / "logs" / f"{other.name}.eval"))
+    assert listed == {f"{run.name}.eval", f"{blind_run.name}.eval"}
+    blind = log.read_eval_log(str(tmp_path / "logs" / f"{blind_run.name}.eval"))
     assert {sample.metadata["cause"] for sample in blind.samples} >= {"right"}
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import mostly_slow
 from factories.exports import export, json_lines, make_run
-from factories.runs import SMALL, NullObserver, make_questions
+from factories.runs import SMALL, finish_run, make_questions
 from pyarrow import parquet
 
 from render_agent.dialogue.state import Status
@@ -18,13 +18,13 @@ def interrupted(folder):
     """Return a killed run: question 0 has all its turns, question 1 has one, the others have none."""
     path = make_run(folder)
     lines = [json.loads(line) for line in (path / "turns.jsonl").read_text().splitlines()]
-    kept = [
+    kept_lines = [
         line
         for line in lines
         if line["question_id"] == "0" or (line["question_id"], line["turn"]) == ("1", 0)
     ]
     torn = json.dumps(lines[-1])[:40]
-    text = "".join(json.dumps(line) + "\n" for line in kept) + torn
+    text = "".join(json.dumps(line) + "\n" for line in kept_lines) + torn
     (path / "turns.jsonl").write_text(text)
     for name in ("results.json", "results.csv"):
         (path / name).unlink()
@@ -38,10 +38,10 @@ def failed(folder):
     last = next(
         n for n, line in enumerate(lines) if (line["question_id"], line["turn"]) == ("2", 2)
     )
-    nothing = dict.fromkeys(
+    empty_fields = dict.fromkeys(
         name for name in lines[last] if name not in ("question_id", "turn", "phase", "events")
     )
-    lines[last] |= nothing | {"views": [], "messages": [], "error": "EngineError: it is\ngone"}
+    lines[last] |= empty_fields | {"views": [], "messages": [], "error": "EngineError: it is\ngone"}
     (path / "turns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -49,10 +49,9 @@ def failed(folder):
 def single(folder):
     """Return a run of one question about one scan, without ground truth."""
     make_questions(folder, 1)
-    given = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
-    run = start_run(RunConfig(**SMALL | given | {"output": str(folder / "runs")}))
-    run.go(NullObserver())
-    run.close()
+    options = {"ply": str(folder / "room.ply"), "question": "What is red?", "max_turns": 2}
+    run = start_run(RunConfig(**SMALL | options | {"output": str(folder / "runs")}))
+    finish_run(run)
     return run.path
 
 
@@ -75,14 +74,14 @@ def test_every_format_accepts_the_run(tmp_path, kind):
     run = make(tmp_path)
     states = RunData(run).states
     assert [str(state.status) for state in states] == statuses
-    spoken = [state for state in states if state.turns]
+    states_with_turns = [state for state in states if state.turns]
     turns = sum(len(state.turns) for state in states)
     for form in ("messages", "csv", "parquet", "turns-csv", "turns-parquet", "inspect", "rerun"):
         ending = {"inspect": ".eval"}.get(form, "")
         export(run, "--format", form, "--to", tmp_path / f"{form}{ending}")
     lines = json_lines(tmp_path / "messages")
-    assert [line["id"] for line in lines] == [state.id for state in spoken]
-    for line, state in zip(lines, spoken, strict=True):
+    assert [line["id"] for line in lines] == [state.id for state in states_with_turns]
+    for line, state in zip(lines, states_with_turns, strict=True):
         roles = [message["role"] for message in line["messages"]]
         assert roles.count("assistant") == len(state.turns)
     rows = parquet.read_table(tmp_path / "parquet").to_pylist()
@@ -98,9 +97,9 @@ def test_every_format_accepts_the_run(tmp_path, kind):
         scores = [score.value for score in (sample.scores or {}).values()]
         assert scores == ([] if row["score"] is None else [row["score"]])
     assert len(list((tmp_path / "rerun").glob("*.rrd"))) == len(states)
-    for state in spoken:
-        said = turns_recorded(tmp_path / "rerun" / f"{state.id}.rrd")
-        assert said == [turn.reply for turn in state.turns]
+    for state in states_with_turns:
+        recorded_turns = turns_recorded(tmp_path / "rerun" / f"{state.id}.rrd")
+        assert recorded_turns == [turn.reply for turn in state.turns]
 
 
 def turns_recorded(file):

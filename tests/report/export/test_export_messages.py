@@ -50,8 +50,8 @@ def test_messages_match_the_log(run, tmp_path):
 def test_image_paths_are_relative_to_the_file(run, tmp_path):
     export(run, "--format", "messages", "--to", tmp_path / "deep" / "a.jsonl")
     lines = json_lines(tmp_path / "deep" / "a.jsonl")
-    shown = [len(state.views) for state in RunData(run).states]
-    assert [len(images_of(line)) for line in lines] == shown
+    image_counts = [len(state.views) for state in RunData(run).states]
+    assert [len(images_of(line)) for line in lines] == image_counts
     for line in lines:
         for image in images_of(line):
             assert not image.startswith("/")
@@ -128,7 +128,7 @@ def test_run_without_replies(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (["--question", "99"], "'99'"),
         (["--type", "route_planning"], "'route_planning'"),
@@ -137,9 +137,9 @@ def test_run_without_replies(tmp_path):
         (["--embed"], "--embed.*inspect"),
     ],
 )
-def test_invalid_selections(run, tmp_path, words, said):
-    with pytest.raises(UsageError, match=said):
-        export(run, "--format", "messages", "--to", tmp_path / "a", *words)
+def test_invalid_selections(run, tmp_path, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        export(run, "--format", "messages", "--to", tmp_path / "a", *arguments)
     assert not (tmp_path / "a").exists()
 
 
@@ -161,9 +161,9 @@ def test_no_overwriting_and_no_writing_into_a_run(run, tmp_path):
 
 
 def test_several_runs_are_concatenated(run, tmp_path):
-    other = make_run(tmp_path, seed=1)
-    export(run, other, "--format", "messages", "--to", tmp_path / "a")
+    second_run = make_run(tmp_path, seed=1)
+    export(run, second_run, "--format", "messages", "--to", tmp_path / "a")
     lines = json_lines(tmp_path / "a")
     assert [(line["run"], line["id"]) for line in lines] == [
-        (path.name, str(number)) for path in (run, other) for number in range(4)
+        (path.name, str(number)) for path in (run, second_run) for number in range(4)
     ]

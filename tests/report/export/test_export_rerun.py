@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from factories import TREE
 from factories.exports import export
-from factories.runs import SMALL, NullObserver
+from factories.runs import SMALL, finish_run
 
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
@@ -30,10 +30,9 @@ LISTS = (pa.ListType, pa.FixedSizeListType)
 
 def play(folder: Path, **options):
     """Run some questions about a bundled room and return the run folder."""
-    given = {"batch": True, "benchmark": "rooms", "output": str(folder / "runs"), "max_turns": 3}
-    run = start_run(RunConfig(**given | SMALL | {"scene": ("room01",), "limit": 3} | options))
-    run.go(NullObserver())
-    run.close()
+    defaults = {"batch": True, "benchmark": "rooms", "output": str(folder / "runs"), "max_turns": 3}
+    run = start_run(RunConfig(**defaults | SMALL | {"scene": ("room01",), "limit": 3} | options))
+    finish_run(run)
     return run.path
 
 
@@ -42,14 +41,14 @@ def run(tmp_path_factory):
     return play(tmp_path_factory.mktemp("run"), type=("object_rel_direction_hard",), limit=2)
 
 
-def recorded(file: Path) -> dict[str, dict[str, list]]:
+def read_recording(file: Path) -> dict[str, dict[str, list]]:
     """Return the values of every component by entity, with the turns and views."""
     from rerun import chunk
 
     reader = chunk.RrdReader(file)
     assert len(reader.recordings()) == 1
     assert len(reader.blueprints()) == 1
-    found: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    components: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     for part in reader.stream():
         batch = part.to_record_batch()
         for name in batch.schema.names:
@@ -57,60 +56,62 @@ def recorded(file: Path) -> dict[str, dict[str, list]]:
             if name.startswith("Mesh3D:"):  # flat: too many numbers for Python lists
                 while hasattr(column, "flatten") and isinstance(column.type, LISTS):
                     column = column.flatten()
-                found[part.entity_path][name].append(column.to_numpy())
+                components[part.entity_path][name].append(column.to_numpy())
             else:
-                found[part.entity_path][name] += column.to_pylist()
-    return found
+                components[part.entity_path][name] += column.to_pylist()
+    return components
 
 
 def test_recording_has_scene_path_views_and_replies(run, tmp_path):
     states = RunData(run).states
     state = states[0]
     export(run, "--format", "rerun", "--question", state.id, "--to", tmp_path / "a.rrd")
-    found = recorded(tmp_path / "a.rrd")
+    components = read_recording(tmp_path / "a.rrd")
     scene = SceneCache().get(state.question)
-    (points,) = found["/world/scene"]["Mesh3D:vertex_positions"]
-    (faces,) = found["/world/scene"]["Mesh3D:triangle_indices"]
-    (colours,) = found["/world/scene"]["Mesh3D:vertex_colors"]
+    (points,) = components["/world/scene"]["Mesh3D:vertex_positions"]
+    (faces,) = components["/world/scene"]["Mesh3D:triangle_indices"]
+    (colours,) = components["/world/scene"]["Mesh3D:vertex_colors"]
     assert np.array_equal(points.reshape(-1, 3), scene.points)
     assert np.array_equal(faces.reshape(-1, 3), scene.faces)
     packed = colours[:, None] >> np.array([24, 16, 8], np.uint32) & 255
     assert np.array_equal(packed, scene.colours)
-    assert [texts[0] for texts in found["/replies"]["TextLog:text"]] == [
+    assert [texts[0] for texts in components["/replies"]["TextLog:text"]] == [
         turn.reply for turn in state.turns
     ]
-    assert found["/replies"]["turn"] == [turn.number for turn in state.turns] == [0, 1, 2]
-    way = found["/world/path"]["LineStrips3D:strips"][-1][0]
+    assert components["/replies"]["turn"] == [turn.number for turn in state.turns] == [0, 1, 2]
+    way = components["/world/path"]["LineStrips3D:strips"][-1][0]
     assert np.allclose(way, [turn.camera_before.position for turn in state.turns], atol=1e-6)
     ego = [view for view in state.views if view.kind == "ego"]
-    images = [bytes(blobs[0]) for blobs in found["/world/camera"]["EncodedImage:blob"] if blobs]
+    images = [
+        bytes(blobs[0]) for blobs in components["/world/camera"]["EncodedImage:blob"] if blobs
+    ]
     assert images == [(run / view.file).read_bytes() for view in ego]
-    moved = [entry[0] for entry in found["/world/camera"]["Transform3D:translation"] if entry]
+    moved = [entry[0] for entry in components["/world/camera"]["Transform3D:translation"] if entry]
     assert np.allclose(moved, [view.camera.position for view in ego], atol=1e-6)
-    lens = np.array(found["/world/camera"]["Pinhole:image_from_camera"][0][0]).reshape(3, 3).T
+    lens = np.array(components["/world/camera"]["Pinhole:image_from_camera"][0][0]).reshape(3, 3).T
     assert np.allclose(lens, ego[0].camera.intrinsics(96, 72))
     tops = [view for view in state.views if view.kind == "top"]
-    assert len(found["/views/top"]["EncodedImage:blob"]) == len(tops) > 0
+    assert len(components["/views/top"]["EncodedImage:blob"]) == len(tops) > 0
 
 
 def test_named_boxes_have_their_pose(run, tmp_path):
     export(run, "--format", "rerun", "--to", tmp_path / "all")
     for state in RunData(run).states:
-        found = recorded(tmp_path / "all" / f"{state.id}.rrd")
+        components = read_recording(tmp_path / "all" / f"{state.id}.rrd")
         facts = load_facts([state.question])[state.question.scene]
         boxes = place_facts(facts, SceneCache().get(state.question)).boxes
-        named = named_categories(state.question)
-        assert len(named) == 3
+        categories = named_categories(state.question)
+        assert len(categories) == 3
         expected = {
             f"/world/boxes/{label.replace(' ', chr(92) + ' ')}/{number}": box
-            for label in named
+            for label in categories
             for number, box in enumerate(boxes[label])
         }
-        assert {name for name in found if name.startswith("/world/boxes/")} == set(expected)
+        assert {name for name in components if name.startswith("/world/boxes/")} == set(expected)
         for name, box in expected.items():
-            (half,) = found[name]["Boxes3D:half_sizes"]
-            (centre,) = found[name]["Transform3D:translation"]
-            (axes,) = found[name]["Transform3D:mat3x3"]
+            (half,) = components[name]["Boxes3D:half_sizes"]
+            (centre,) = components[name]["Transform3D:translation"]
+            (axes,) = components[name]["Transform3D:mat3x3"]
             assert np.allclose(half[0], box.size / 2, atol=1e-6)
             assert np.allclose(centre[0], box.centre, atol=1e-6)
             # Rerun's matrices are column-major: one column per axis of the box
@@ -123,9 +124,9 @@ def test_recording_without_the_scan(tmp_path):
     run = play(tmp_path, benchmark=str(tmp_path / "questions.jsonl"), limit=1)
     (tmp_path / "room01.ply").unlink()
     export(run, "--format", "rerun", "--to", tmp_path / "a.rrd")
-    found = recorded(tmp_path / "a.rrd")
-    assert "/world/scene" not in found
-    assert len(found["/replies"]["turn"]) == 3
+    components = read_recording(tmp_path / "a.rrd")
+    assert "/world/scene" not in components
+    assert len(components["/replies"]["turn"]) == 3
 
 
 def test_one_recording_per_question(run, tmp_path):

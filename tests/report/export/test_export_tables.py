@@ -1,13 +1,12 @@
 """Tests of exported question and turn rows: types, values and diagnosis columns."""
 
-import csv
 import math
 import shutil
 import sys
 
 import pyarrow as pa
 import pytest
-from factories.exports import export, make_run
+from factories.exports import export, make_run, read_csv
 from pyarrow import parquet
 
 from render_agent.errors import SetupError
@@ -21,17 +20,12 @@ def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("run"))
 
 
-def read_csv(file):
-    with file.open(encoding="utf-8", newline="") as opened:
-        return list(csv.DictReader(opened))
-
-
 def test_question_rows_match_the_results(run, tmp_path):
     export(run, "--format", "parquet", "--to", tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     results = RunData(run).saved_results
-    for row, known in zip(rows, results["questions"], strict=True):
-        assert {name: row[name] for name in known} == known
+    for row, expected in zip(rows, results["questions"], strict=True):
+        assert {name: row[name] for name in expected} == expected
         assert row["run"] == run.name
         assert (row["model"], row["views"], row["pictures"]) == ("explorer", "free", "real")
         assert (row["image_width"], row["image_height"]) == (96, 72)
@@ -51,8 +45,8 @@ def test_turn_rows_match_the_log(run, tmp_path):
     turns = [(state, turn) for state in RunData(run).states for turn in state.turns]
     for row, (state, turn) in zip(rows, turns, strict=True):
         assert (row["question_id"], row["turn"]) == (state.id, turn.number)
-        stood = tuple(row[f"stood_{axis}"] for axis in "xyz")
-        assert stood == turn.camera_before.position
+        position = tuple(row[f"stood_{axis}"] for axis in "xyz")
+        assert position == turn.camera_before.position
         assert (row["camera_yaw"], row["camera_pitch"]) == (turn.camera.yaw, turn.camera.pitch)
         assert row["reply"] == turn.reply
         if turn.outcome is None:
@@ -87,11 +81,11 @@ def test_empty_columns_have_types(run, tmp_path):
 
 
 def test_csv_equals_parquet(run, tmp_path):
-    other = make_run(tmp_path, seed=1, views="none")
+    blind_run = make_run(tmp_path, seed=1, views="none")
     for form in ("csv", "turns-csv"):
         beside = form.replace("csv", "parquet")
-        export(run, other, "--format", form, "--to", tmp_path / form)
-        export(run, other, "--format", beside, "--to", tmp_path / beside)
+        export(run, blind_run, "--format", form, "--to", tmp_path / form)
+        export(run, blind_run, "--format", beside, "--to", tmp_path / beside)
         rows = parquet.read_table(tmp_path / beside).to_pylist()
         expected = [
             {name: "" if value is None else str(value) for name, value in row.items()}
@@ -105,28 +99,28 @@ def test_csv_equals_parquet(run, tmp_path):
 
 
 def test_runs_with_the_same_name_get_suffixes(run, tmp_path):
-    same = tmp_path / run.name
-    shutil.copytree(run, same)
-    export(run, same, "--format", "csv", "--to", tmp_path / "a")
+    copy = tmp_path / run.name
+    shutil.copytree(run, copy)
+    export(run, copy, "--format", "csv", "--to", tmp_path / "a")
     names = [row["run"] for row in read_csv(tmp_path / "a")]
     assert names == [run.name] * 4 + [f"{run.name}~2"] * 4
     pytest.importorskip("inspect_ai")
-    export(run, same, "--format", "inspect", "--to", tmp_path / "logs")
+    export(run, copy, "--format", "inspect", "--to", tmp_path / "logs")
     logs = sorted(path.name for path in (tmp_path / "logs").iterdir())
     assert logs == [f"{run.name}.eval", f"{run.name}~2.eval"]
 
 
 def test_diagnose_fills_the_diagnosis_columns(tmp_path):
     run = make_run(tmp_path)
-    found = diagnose_run(RunData(run))
+    diagnoses = diagnose_run(RunData(run))
     export(run, "--format", "parquet", "--diagnose", "--to", tmp_path / "a")
     export(run, "--format", "turns-parquet", "--diagnose", "--to", tmp_path / "b")
     rows = {row["question_id"]: row for row in parquet.read_table(tmp_path / "a").to_pylist()}
-    for name, diagnosis in found.items():
+    for name, diagnosis in diagnoses.items():
         assert rows[name]["cause"] == str(diagnosis.cause)
         assert rows[name]["coverage"] == diagnosis.coverage
         assert rows[name]["path_metres"] == diagnosis.path
-    turns = [turn for name in rows for turn in found[name].turns]
+    turns = [turn for name in rows for turn in diagnoses[name].turns]
     turn_rows = parquet.read_table(tmp_path / "b").to_pylist()
     assert [row["coverage"] for row in turn_rows] == [turn.coverage for turn in turns]
     assert any(row["coverage"] > 0 for row in turn_rows)

@@ -15,15 +15,15 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 
-def go(run, engine, said=()):
+def run_and_collect_messages(run, engine, messages=()):
     """Continue a run with its loggers; return their warnings."""
-    said = list(said)
+    messages = list(messages)
     try:
-        with logged(run, NullObserver(), said.append) as observer:
-            run.go(observer, lambda config, asked: engine)
+        with logged(run, NullObserver(), messages.append) as observer:
+            run.go(observer, lambda config, questions: engine)
     finally:
         run.close()
-    return said
+    return messages
 
 
 def fail_after(engine, calls):
@@ -45,8 +45,8 @@ def scalars(folder):
 
     read = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
     tags = read.Tags()
-    found = {tag: [(e.step, e.value) for e in read.Scalars(tag)] for tag in tags["scalars"]}
-    return found, set(tags["tensors"])
+    values = {tag: [(e.step, e.value) for e in read.Scalars(tag)] for tag in tags["scalars"]}
+    return values, set(tags["tensors"])
 
 
 def test_tensorboard_logs_each_turn_once_live_resumed_or_exported(tmp_path):
@@ -55,10 +55,10 @@ def test_tensorboard_logs_each_turn_once_live_resumed_or_exported(tmp_path):
     config = make_config(tmp_path, questions, log_to=("tensorboard",), max_turns=4)
     run = start_run(config)
     with pytest.raises(EngineError):
-        go(run, fail_after(walking_engine(4), 2))
+        run_and_collect_messages(run, fail_after(walking_engine(4), 2))
     run = resume_run(RunData(run.path), {})
     assert RunData(run.path).turns
-    assert go(run, walking_engine(4)) == []
+    assert run_and_collect_messages(run, walking_engine(4)) == []
     folder = tmp_path / "runs" / "tensorboard" / run.path.name
     live, texts = scalars(folder)
     results = RunData(run.path).saved_results
@@ -79,7 +79,7 @@ def test_finished_run_names_where_to_view_the_log(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
     noted = []
     with logged(run, NullObserver(), pytest.fail, noted.append) as observer:
-        run.go(observer, lambda config, asked: walking_engine(2))
+        run.go(observer, lambda config, questions: walking_engine(2))
     run.close()
     (line,) = noted
     assert f"tensorboard --logdir {tmp_path}/runs/tensorboard" in line
@@ -95,9 +95,9 @@ def test_trackio_uses_the_wandb_interface(tmp_path, monkeypatch, capsys):
         def finish(self):
             print("* Run finished")  # noqa: T201
 
-    def init(**given):
+    def init(**options):
         print("* trackio show")  # noqa: T201
-        opened.update(given)
+        opened.update(options)
         return Run()
 
     monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
@@ -117,19 +117,28 @@ def test_failing_logger_does_not_stop_the_run(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "tensorboard").write_text("a file where a folder should be")
     run = start_run(config)
-    assert len([said for said in go(run, walking_engine(2)) if "tensorboard" in said]) == 1
+    assert (
+        len(
+            [
+                message
+                for message in run_and_collect_messages(run, walking_engine(2))
+                if "tensorboard" in message
+            ]
+        )
+        == 1
+    )
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 
 def test_logger_that_calls_sys_exit_is_reported(tmp_path, monkeypatch):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), log_to=("tensorboard",)))
 
-    def exits(*given, **more):
+    def exits(*arguments, **options):
         sys.exit("no such project")
 
     monkeypatch.setattr(TensorBoardLogger, "__init__", exits)
-    (sentence,) = go(run, walking_engine(2))
-    assert all(words in sentence for words in ("tensorboard", "no such project"))
+    (sentence,) = run_and_collect_messages(run, walking_engine(2))
+    assert all(text in sentence for text in ("tensorboard", "no such project"))
     assert RunData(run.path).saved_results["counts"]["answered"] == 2
 
 

@@ -41,45 +41,47 @@ def contents(folder):
 
 
 def test_links_and_images_resolve_inside_the_run(run):
-    place = run.path / "report"
-    pages = [*place.rglob("*.html")]
+    report = run.path / "report"
+    pages = [*report.rglob("*.html")]
     assert len(pages) == 1 + 6
     images = 0
     for page in pages:
-        found = assert_references_resolve(page).found
-        images += sum(tag == "img" for tag, _, _ in found)
-        files = [(page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in found]
+        references = assert_references_resolve(page).references
+        images += sum(tag == "img" for tag, _, _ in references)
+        files = [
+            (page.parent / unquote(value.partition("#")[0])).resolve() for *_, value in references
+        ]
         assert all(file.is_relative_to(run.path) for file in files)
     assert images >= 6 * 2
 
 
 def test_report_replaces_modified_files_and_links(run, tmp_path):
-    place = run.path / "report"
-    before = contents(place)
+    report = run.path / "report"
+    before = contents(report)
     for name in ("evil.html", "assets/evil.js", "questions/gone.html"):
-        (place / name).write_text("laid('by-a-stranger')")
-    next((place / "scenes3d").iterdir()).write_text("alert(1)")
+        (report / name).write_text("laid('by-a-stranger')")
+    next((report / "scenes3d").iterdir()).write_text("alert(1)")
     build_report(run, processes=1)
-    assert contents(place) == before
+    assert contents(report) == before
     victim = tmp_path / "outside"
     victim.mkdir()
     (victim / "kept.txt").write_text("mine")
-    shutil.rmtree(place)
-    place.symlink_to(victim)
+    shutil.rmtree(report)
+    report.symlink_to(victim)
     build_report(run, processes=1)
-    assert not place.is_symlink()
-    assert contents(place) == before
+    assert not report.is_symlink()
+    assert contents(report) == before
     assert contents(victim) == {"kept.txt": b"mine"}
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
 
 def test_failed_build_keeps_the_previous_report(run, monkeypatch):
-    place = run.path / "report"
-    before = contents(place)
+    report = run.path / "report"
+    before = contents(report)
     monkeypatch.setattr("render_agent.report.pages.build.write_index", full_disk)
     with pytest.raises(RunLogError):
         build_report(run, processes=1)
-    assert contents(place) == before
+    assert contents(report) == before
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
 
@@ -88,10 +90,10 @@ def full_disk(run, diagnoses, pages):
 
 
 def test_report_is_reproducible_with_several_processes(run):
-    place = run.path / "report"
-    before = contents(place)
+    report = run.path / "report"
+    before = contents(report)
     build_report(run, processes=2)
-    assert contents(place) == before
+    assert contents(report) == before
 
 
 @pytest.fixture(scope="module")
@@ -102,37 +104,37 @@ def hostile(tmp_path_factory):
 
 
 def test_hostile_ids_stay_inside_the_report(hostile):
-    place = hostile.path / "report"
+    report = hostile.path / "report"
     for question in hostile.questions:
-        page = place / page_of(question.id)
+        page = report / page_of(question.id)
         assert page.is_file()
-        assert page.resolve().parent == place / "questions"
+        assert page.resolve().parent == report / "questions"
 
 
 def test_questions_js_is_ascii_and_matches_the_results(hostile):
     text = (hostile.path / "report" / "questions.js").read_bytes().decode("ascii")
     data = json.loads(text.removeprefix("window.REPORT = ").removesuffix(";\n"))
-    places = {name: place for place, name in enumerate(data["columns"])}
+    column_index = {name: index for index, name in enumerate(data["columns"])}
     rows = hostile.saved_results["questions"]
     assert len(rows) == len(data["rows"]) == 3
     for row, compact in zip(rows, data["rows"], strict=True):
-        assert compact[places["question_id"]] == row["question_id"]
-        assert compact[places["score"]] == 100 * row["score"]
+        assert compact[column_index["question_id"]] == row["question_id"]
+        assert compact[column_index["score"]] == 100 * row["score"]
         for name in ("scene", "status"):
-            assert compact[places[name]] == row[name]
-        assert compact[places["type"]] == type_words(row["type"])
+            assert compact[column_index[name]] == row[name]
+        assert compact[column_index["type"]] == type_words(row["type"])
 
 
 def test_run_in_progress(tmp_path):
     questions = make_questions(tmp_path, 6)
     path, _ = play(tmp_path, questions, walking_engine(6))
-    done = RunData(path)
-    assert "IN PROGRESS" not in build_index(done, diagnose=False).read_text("utf-8")
+    finished = RunData(path)
+    assert "IN PROGRESS" not in build_index(finished, diagnose=False).read_text("utf-8")
     (path / "results.json").unlink()
     (path / "results.csv").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if json.loads(line)["turn"] < 3]
-    (path / "turns.jsonl").write_bytes(b"".join(kept) + lines[-1][:40])
+    lines_so_far = [line for line in lines if json.loads(line)["turn"] < 3]
+    (path / "turns.jsonl").write_bytes(b"".join(lines_so_far) + lines[-1][:40])
     index = build_index(RunData(path))
     stamp = "IN PROGRESS: 4 of 6 questions done"  # questions 2 and 5 would have finished in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
@@ -162,8 +164,8 @@ def test_command_prints_the_path_of_the_report(run, capfd):
 
 def test_single_question_without_ground_truth(tmp_path):
     write_ply(tmp_path / "room.ply", *room())
-    asked = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
-    folder = complete_run(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **asked, **SMALL))
+    options = {"ply": str(tmp_path / "room.ply"), "question": "What is red?"}
+    folder = complete_run(RunConfig(output=str(tmp_path / "runs"), max_turns=2, **options, **SMALL))
     page = build_index(folder).read_text("utf-8")
     assert "What is red?" in page
     assert "<dt>Ground truth</dt>" in page
@@ -182,8 +184,8 @@ def single(tmp_path_factory):
 def test_report_of_one_question_is_its_page(single):
     index = build_index(single)
     assert [page.name for page in index.parent.rglob("*.html")] == ["index.html"]
-    found = assert_references_resolve(index).found
-    assert sum(tag == "img" for tag, _, _ in found) >= len(single.states[0].views)
+    references = assert_references_resolve(index).references
+    assert sum(tag == "img" for tag, _, _ in references) >= len(single.states[0].views)
     page = index.read_text("utf-8")
     assert "<h1" in page
     assert "How many boxes are there?" in page.partition("</h1>")[0]

@@ -33,9 +33,9 @@ def annotated(tmp_path_factory):
     file = folder.path / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     evidence = lines[0]["evidence"]
-    found = evidence["candidates"]
-    found.insert(1, found.pop(evidence["chosen"]))
-    for number, candidate in enumerate(found):
+    candidates = evidence["candidates"]
+    candidates.insert(1, candidates.pop(evidence["chosen"]))
+    for number, candidate in enumerate(candidates):
         candidate["number"] = number
     evidence["candidates"][2]["action"] = {"malformed": HOSTILE}
     evidence["candidates"][1]["group"] = 1
@@ -58,7 +58,7 @@ def annotated(tmp_path_factory):
     return build_index(folder).parent
 
 
-def opened(page, report):
+def open_question(page, report):
     page.goto((report / page_of("3")).as_uri())
     return page
 
@@ -72,23 +72,23 @@ def test_candidates_have_images_and_scores(page, lookahead):
     folder, report = lookahead
     state = state_of(folder)
     assert_references_resolve(report / page_of("3"))
-    opened(page, report)
+    open_question(page, report)
     for turn in state.turns:
         evidence = turn.evidence
         part = page.locator(f"#turn-{turn.number + 1} .choice")
-        own = evidence.candidates
-        shown = part.locator(".candidates > .candidate")
-        assert shown.count() == len(own) == 3
-        for place, candidate in enumerate(own):
-            one = shown.nth(place)
-            images = [image.get_attribute("src") for image in one.locator("img").all()]
+        candidates = evidence.candidates
+        figures = part.locator(".candidates > .candidate")
+        assert figures.count() == len(candidates) == 3
+        for index, candidate in enumerate(candidates):
+            figure = figures.nth(index)
+            images = [image.get_attribute("src") for image in figure.locator("img").all()]
             assert images == [f"../../{c.view.file}" for c in (candidate,) if c.view]
-            taken = one.locator("> figure .mark.taken").all_inner_texts()
-            assert taken == (["✓ chosen"] if candidate.number == evidence.chosen else [])
+            marks = figure.locator("> figure .mark.taken").all_inner_texts()
+            assert marks == (["✓ chosen"] if candidate.number == evidence.chosen else [])
         if not evidence.weighed:
             assert part.locator(".scores").count() == 0
             continue
-        scored = {
+        expected_scores = {
             number: [f"{score:.3g}", f"{fused:.2f}"]
             for number, score, fused in zip(
                 evidence.weighed, evidence.judgements[0].scores[0], evidence.fused, strict=True
@@ -96,16 +96,16 @@ def test_candidates_have_images_and_scores(page, lookahead):
         }
         assert cells(part.locator(".scores"))[0] == ["candidate", "random", "fused"]
         assert [row[1:] for row in cells(part.locator(".scores"))[1:]] == [
-            scored[c.number] for c in own
+            expected_scores[c.number] for c in candidates
         ]
     weighed = [turn for turn in state.turns if turn.evidence.weighed]
     assert len(weighed) == 3
-    drawn = {file for turn in state.turns for file in turn.image_files}
+    image_files = {file for turn in state.turns for file in turn.image_files}
     facts = page.locator(".facts").inner_text()
-    assert f"{len(drawn)} rendered, {len(state.views)} shown" in facts
+    assert f"{len(image_files)} rendered, {len(state.views)} shown" in facts
 
 
-def on_plan(report, points):
+def project_on_plan(report, points):
     plan = floor_plan(report, "room00")
     return plan.camera.project(points, *plan.size)[0]
 
@@ -113,21 +113,21 @@ def on_plan(report, points):
 def test_map_shows_rejected_candidates_on_hover(page, lookahead):
     folder, report = lookahead
     first = state_of(folder).turns[0]
-    opened(page, report)
+    open_question(page, report)
     assert page.locator(".map .might:visible").count() == 0
     page.locator("#turn-1 .choice figcaption").first.hover()
     marks = page.locator(".map .might:visible circle")
     evidence = first.evidence
-    others = [c for c in evidence.candidates if c.number != evidence.chosen]
-    drawn = [[float(mark.get_attribute(name)) for name in ("cx", "cy")] for mark in marks.all()]
-    points = np.array([c.camera.position for c in others if c.camera != first.camera])
-    assert np.allclose(drawn, on_plan(report, points), atol=0.051)
-    assert len(drawn) >= 1
+    rejected = [c for c in evidence.candidates if c.number != evidence.chosen]
+    centres = [[float(mark.get_attribute(name)) for name in ("cx", "cy")] for mark in marks.all()]
+    points = np.array([c.camera.position for c in rejected if c.camera != first.camera])
+    assert np.allclose(centres, project_on_plan(report, points), atol=0.051)
+    assert len(centres) >= 1
 
 
 def test_reasons_and_votes_are_escaped(page, annotated):
     assert_references_resolve(annotated / page_of("3"))
-    opened(page, annotated)
+    open_question(page, annotated)
     part = page.locator("#turn-1 .choice")
     assert cells(part.locator(".scores")) == [
         ["candidate", "learned m1", "learned m2", "random", "fused", "reason"],
@@ -150,21 +150,21 @@ def test_reasons_and_votes_are_escaped(page, annotated):
 @WIDTHS_AND_SCHEMES
 def test_accessibility(page, lookahead, annotated, width, scheme):
     for report in (lookahead[1], annotated) if scheme == "dark" else (annotated,):
-        opened(page, report)
+        open_question(page, report)
         set_window(page, width, scheme)
         assert_accessible(page, width)
 
 
 def test_views_of_rejected_moves_count_only_if_shown(page, tmp_path, lookahead):
-    shown = run_rooms(tmp_path, **CHOOSING | {"agent": "show:3"})
-    state = state_of(shown)
-    for folder in (lookahead[0], shown):
+    run_with_views = run_rooms(tmp_path, **CHOOSING | {"agent": "show:3"})
+    state = state_of(run_with_views)
+    for folder in (lookahead[0], run_with_views):
         turns = diagnose_run(folder, 1)["3"].turns
-        counted = [[*dict.fromkeys(s.view for s in turn.sightings)] for turn in turns]
+        measured_views = [[*dict.fromkeys(s.view for s in turn.sightings)] for turn in turns]
         views = [[v.number for v in t.views if v.kind != "top"] for t in state_of(folder).turns]
-        assert counted == views
+        assert measured_views == views
     assert max(len(turn.views) for turn in state.turns) == 3
-    opened(page, build_index(shown).parent)
+    open_question(page, build_index(run_with_views).parent)
     captions = page.locator("#turn-2 .view figcaption").all_inner_texts()
     assert ["rejected" in caption for caption in captions] == [False, True, True]
     assert "rejected candidate 2" in captions[1]

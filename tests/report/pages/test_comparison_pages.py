@@ -22,7 +22,7 @@ ANSWERS = {
 }
 
 
-def answering(answers, steps):
+def scripted_answers(answers, steps):
     """Return an engine that makes a number of moves and then gives these answers."""
     step = json.dumps({"rotation_angle_degrees": 30, "forward_meters": 0.3, "reasoning": HOSTILE})
     return ScriptedEngine(
@@ -41,111 +41,111 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     questions = make_questions(folder, 6)
     paths = [
-        play(folder, questions, answering(answers, steps), max_turns=4)[0]
+        play(folder, questions, scripted_answers(answers, steps), max_turns=4)[0]
         for steps, answers in zip((2, 1, 0), ANSWERS.values(), strict=True)
     ]
     return folder / "runs", [path.name for path in paths]
 
 
-def called(*words):
-    return CliRunner().invoke(cli, [str(word) for word in words])
+def run_cli(*arguments):
+    return CliRunner().invoke(cli, [str(word) for word in arguments])
 
 
 @pytest.fixture(scope="module")
-def two(runs):
+def comparison_page(runs):
     """Return the index page of the comparison of the first two runs."""
     output, names = runs
-    said = called("compare", *names[:2], "--output", output, "--page")
-    assert said.exit_code == 0, said.output
+    result = run_cli("compare", *names[:2], "--output", output, "--page")
+    assert result.exit_code == 0, result.output
     index = output / "compare" / "-".join(names[:2]) / "index.html"
-    assert str(index) in said.output
+    assert str(index) in result.output
     return index
 
 
-def changed(page):
+def changed_outcomes(page):
     rows = page.locator("#changed tbody tr:visible")
     return {
         row.locator("th a").inner_text(): row.locator("td").first.inner_text() for row in rows.all()
     }
 
 
-def test_table_matches_compare(page, runs, two):
+def test_table_matches_compare(page, runs, comparison_page):
     output, names = runs
     sides = [Side(name, RunData(output / name).results) for name in names[:2]]
-    found = compare(*sides)["differences"]["official"]
-    page.goto(two.as_uri())
+    official = compare(*sides)["differences"]["official"]
+    page.goto(comparison_page.as_uri())
     assert "B − A" in page.inner_text(".found")
     assert "VSI-Bench score (parsed answer)" in page.inner_text(".found")
     cells = page.locator(".scores tr.mean td").all_inner_texts()
     scores = [side.results["official"] for side in sides]
     assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
-    assert cells[4] == f"{found['difference']:+.1f}"
+    assert cells[4] == f"{official['difference']:+.1f}"
     assert page.locator("img.plot").first.get_attribute("src") == "plots/differences.svg"
     rows = page.locator(".compared-runs tbody tr")
     assert rows.count() == 2
     assert all(name in rows.nth(n).inner_text() for n, name in enumerate(names[:2]))
 
 
-def test_tables_can_be_copied(page, runs, two):
+def test_tables_can_be_copied(page, runs, comparison_page):
     output, names = runs
-    page.goto(two.as_uri())
+    page.goto(comparison_page.as_uri())
     page.click(".copies summary")
     for kind in ("markdown", "latex", "csv"):
-        said = called("compare", *names[:2], "--output", output, "--table", kind)
-        assert said.exit_code == 0, said.output
-        heads = page.inner_text(f"#copy-{kind}").replace("A", "a").replace("B", "b")
-        assert heads.strip() == said.stdout.replace("A", "a").replace("B", "b").strip()
+        result = run_cli("compare", *names[:2], "--output", output, "--table", kind)
+        assert result.exit_code == 0, result.output
+        table = page.inner_text(f"#copy-{kind}").replace("A", "a").replace("B", "b")
+        assert table.strip() == result.stdout.replace("A", "a").replace("B", "b").strip()
     page.click("[data-copies=copy-latex]")
     assert page.inner_text("[data-copies=copy-latex]") == "Copied"
 
 
 def test_options_that_differ_are_listed(page, tmp_path):
     runs = [
-        run_rooms(tmp_path / model, id=("5",), model=model, temperature=heat).path
-        for model, heat in (("random", 0.0), ("expert", 0.5))
+        run_rooms(tmp_path / model, id=("5",), model=model, temperature=temperature).path
+        for model, temperature in (("random", 0.0), ("expert", 0.5))
     ]
-    said = called("compare", *runs, "--page", tmp_path / "pages", "--no-diagnosis")
-    assert said.exit_code == 0, said.output
+    result = run_cli("compare", *runs, "--page", tmp_path / "pages", "--no-diagnosis")
+    assert result.exit_code == 0, result.output
     page.goto((tmp_path / "pages" / "index.html").as_uri())
     rows = [row.inner_text().split("\t") for row in page.locator(".differing tbody tr").all()]
     assert rows == [["--model", "random", "expert"], ["Temperature", "0 (greedy)", "0.5"]]
     (question,) = (tmp_path / "pages" / "questions").glob("*.html")
     text = question.read_text("utf-8")
-    for model, heat in (("random", "0 (greedy)"), ("expert", "0.5")):
-        assert f"--model: {model}, Temperature: {heat}<" in text
+    for model, temperature in (("random", "0 (greedy)"), ("expert", "0.5")):
+        assert f"--model: {model}, Temperature: {temperature}<" in text
 
 
-def test_changed_questions_are_listed_and_filtered(page, two):
-    page.goto(two.as_uri())
-    assert changed(page) == {"0": "lost", "1": "gained", "3": "lost", "4": "gained"}
+def test_changed_questions_are_listed_and_filtered(page, comparison_page):
+    page.goto(comparison_page.as_uri())
+    assert changed_outcomes(page) == {"0": "lost", "1": "gained", "3": "lost", "4": "gained"}
     page.select_option("form.filter [name=outcome]", "gained")
-    assert changed(page) == {"1": "gained", "4": "gained"}
+    assert changed_outcomes(page) == {"1": "gained", "4": "gained"}
     assert page.inner_text("#count") == "2 of 4 questions"
     page.select_option("form.filter [name=type]", "object_counting")
-    assert changed(page) == {"4": "gained"}
+    assert changed_outcomes(page) == {"4": "gained"}
     page.reload()
-    assert changed(page) == {"4": "gained"}
+    assert changed_outcomes(page) == {"4": "gained"}
     page.select_option("form.filter [name=outcome]", "")
     page.select_option("form.filter [name=type]", "")
     page.keyboard.press("Tab")
     page.fill("form.filter [name=q]", "red box")
-    assert set(changed(page)) == {"1", "3"}
+    assert set(changed_outcomes(page)) == {"1", "3"}
 
 
-def test_dialogues_are_side_by_side(page, runs, two):
+def test_dialogues_are_side_by_side(page, runs, comparison_page):
     output, names = runs
-    page.goto((two.parent / "questions" / "1.html").as_uri())
-    for place, letter in enumerate("ab"):
-        logged = [
-            line for line in RunData(output / names[place]).lines() if line["question_id"] == "1"
+    page.goto((comparison_page.parent / "questions" / "1.html").as_uri())
+    for index, letter in enumerate("ab"):
+        lines = [
+            line for line in RunData(output / names[index]).lines() if line["question_id"] == "1"
         ]
         replies = page.locator(f"[id^={letter}-turn].turn .reply").all_text_contents()
-        assert replies == [line["reply"] for line in logged]
+        assert replies == [line["reply"] for line in lines]
     tops = [page.locator(f"#{side}-turn-2").bounding_box() for side in "ab"]
     assert tops[0]["y"] == tops[1]["y"]
     assert tops[0]["x"] + tops[0]["width"] <= tops[1]["x"]
-    ended = page.locator(".together").nth(2).locator(".side").nth(1)
-    assert ended.locator(".ended").count() == 1
+    ended_side = page.locator(".together").nth(2).locator(".side").nth(1)
+    assert ended_side.locator(".ended").count() == 1
     assert [fact.inner_text() for fact in page.locator(".facts .mark").all()] == ["wrong", "right"]
     assert page.locator(".map image").count() == 2
     page.set_viewport_size({"width": 390, "height": 844})
@@ -160,8 +160,8 @@ def test_cause_is_shown_for_the_wrong_run(page, tmp_path):
         run_rooms(tmp_path / model, id=("5", "6"), model=model).path
         for model in ("random", "expert")
     ]
-    said = called("compare", *runs, "--page", tmp_path / "pages")
-    assert said.exit_code == 0, said.output
+    result = run_cli("compare", *runs, "--page", tmp_path / "pages")
+    assert result.exit_code == 0, result.output
     for name in ("5", "6"):
         page.goto((tmp_path / "pages" / "questions" / f"{name}.html").as_uri())
         sides = page.locator(".side:has(.facts)").all()
@@ -172,9 +172,9 @@ def test_cause_is_shown_for_the_wrong_run(page, tmp_path):
         assert page.locator(".verdict").count() == 1
 
 
-def test_changed_questions_on_a_phone(page, two):
+def test_changed_questions_on_a_phone(page, comparison_page):
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(two.as_uri())
+    page.goto(comparison_page.as_uri())
     for row in page.locator("#changed tbody tr").all():
         cells = row.locator("td[data-of]")
         assert [cell.get_attribute("data-of") for cell in cells.all()] == ["ground truth", "A", "B"]
@@ -183,9 +183,9 @@ def test_changed_questions_on_a_phone(page, two):
         )
 
 
-def test_keyboard_navigation_follows_the_filter(page, two):
+def test_keyboard_navigation_follows_the_filter(page, comparison_page):
     page.emulate_media(reduced_motion="reduce")
-    page.goto(two.as_uri() + "#outcome=lost")
+    page.goto(comparison_page.as_uri() + "#outcome=lost")
     page.click("#changed a >> text=0")
     page.wait_for_url("**/0.html#outcome=lost")
     assert page.inner_text("#place") == "1 of 2 matching the filter"
@@ -197,51 +197,51 @@ def test_keyboard_navigation_follows_the_filter(page, two):
     page.wait_for_url("**/3.html#outcome=lost")
     page.keyboard.press("u")
     page.wait_for_url("**/index.html#*")
-    assert set(changed(page)) == {"0", "3"}
+    assert set(changed_outcomes(page)) == {"0", "3"}
 
 
-def test_all_links_resolve(two):
-    pages = [two, *sorted((two.parent / "questions").iterdir())]
+def test_all_links_resolve(comparison_page):
+    pages = [comparison_page, *sorted((comparison_page.parent / "questions").iterdir())]
     assert len(pages) == 5
     targets = [assert_references_resolve(file) for file in pages]
-    images = [value for _, name, value in targets[1].found if name == "src"]
+    images = [value for _, name, value in targets[1].references if name == "src"]
     assert any("/views/" in value for value in images)
 
 
-def test_pages_link_to_the_reports_of_the_runs(runs, two):
+def test_pages_link_to_the_reports_of_the_runs(runs, comparison_page):
     output, names = runs
-    assert "/report/" not in (two.parent / "questions" / "1.html").read_text()
-    assert called("report", names[1], "--output", output, "--no-diagnosis").exit_code == 0
-    words = ("--output", output, "--no-diagnosis", "--page", two.parent)
-    assert called("compare", *names[:2], *words).exit_code == 0
-    ways = [
+    assert "/report/" not in (comparison_page.parent / "questions" / "1.html").read_text()
+    assert run_cli("report", names[1], "--output", output, "--no-diagnosis").exit_code == 0
+    options = ("--output", output, "--no-diagnosis", "--page", comparison_page.parent)
+    assert run_cli("compare", *names[:2], *options).exit_code == 0
+    links = [
         value
-        for page in (two, two.parent / "questions" / "1.html")
-        for _, name, value in assert_references_resolve(page).found
+        for page in (comparison_page, comparison_page.parent / "questions" / "1.html")
+        for _, name, value in assert_references_resolve(page).references
         if name == "href" and f"{names[1]}/report/" in value
     ]
-    assert [way.split("/report/")[1] for way in ways] == ["index.html", "questions/1.html"]
+    assert [link.split("/report/")[1] for link in links] == ["index.html", "questions/1.html"]
     shutil.rmtree(output / names[1] / "report")
 
 
 @WIDTHS_AND_SCHEMES
-def test_accessibility(page, two, width, scheme):
+def test_accessibility(page, comparison_page, width, scheme):
     set_window(page, width, scheme)
-    for file in (two, two.parent / "questions" / "1.html"):
+    for file in (comparison_page, comparison_page.parent / "questions" / "1.html"):
         page.goto(file.as_uri())
         assert_accessible(page, width)
-    page.goto(two.as_uri())
-    reach = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
-    assert page.locator(".compared-runs, caption").evaluate_all(reach) <= width
+    page.goto(comparison_page.as_uri())
+    right_edge = "parts => Math.max(...parts.map(part => part.getBoundingClientRect().right))"
+    assert page.locator(".compared-runs, caption").evaluate_all(right_edge) <= width
 
 
 def test_three_runs_are_compared_with_the_first(page, runs, tmp_path):
     output, names = runs
-    said = called("compare", *names, "--output", output, "--page", tmp_path / "three")
-    assert said.exit_code == 0
-    assert said.output.count("changed outcomes") == 2
+    result = run_cli("compare", *names, "--output", output, "--page", tmp_path / "three")
+    assert result.exit_code == 0
+    assert result.output.count("changed outcomes") == 2
     page.goto((tmp_path / "three" / "index.html").as_uri())
-    assert changed(page) == {
+    assert changed_outcomes(page) == {
         "0": "right in A, C",
         "1": "right in B, C",
         "3": "right in A, C",
@@ -250,33 +250,33 @@ def test_three_runs_are_compared_with_the_first(page, runs, tmp_path):
     }
     head = page.locator(".scores thead th").all_inner_texts()
     assert [name for name in head if "−" in name] == ["B − A", "C − A"]
-    compared = json.loads(called("compare", *names, "--output", output, "--json").stdout)
-    assert [pair["b"] for pair in compared["comparisons"]] == names[1:]
+    comparison = json.loads(run_cli("compare", *names, "--output", output, "--json").stdout)
+    assert [pair["b"] for pair in comparison["comparisons"]] == names[1:]
 
 
 def test_runs_that_are_not_comparable(page, runs, tmp_path):
     output, names = runs
-    other = tmp_path / "short"
-    shutil.copytree(output / names[1], other)
-    lines = (other / "questions.jsonl").read_text().splitlines(keepends=True)
-    (other / "questions.jsonl").write_text("".join(lines[:4]))
-    turns = (other / "turns.jsonl").read_text().splitlines(keepends=True)
-    kept = [line for line in turns if json.loads(line)["question_id"] in "0123"]
-    (other / "turns.jsonl").write_text("".join(kept))
-    refused = called("compare", names[0], other, "--output", output, "--page", tmp_path / "no")
-    assert isinstance(refused.exception, Exception)
-    assert "not comparable" in str(refused.exception)
+    shortened = tmp_path / "short"
+    shutil.copytree(output / names[1], shortened)
+    lines = (shortened / "questions.jsonl").read_text().splitlines(keepends=True)
+    (shortened / "questions.jsonl").write_text("".join(lines[:4]))
+    turns = (shortened / "turns.jsonl").read_text().splitlines(keepends=True)
+    kept_lines = [line for line in turns if json.loads(line)["question_id"] in "0123"]
+    (shortened / "turns.jsonl").write_text("".join(kept_lines))
+    refusal = run_cli("compare", names[0], shortened, "--output", output, "--page", tmp_path / "no")
+    assert isinstance(refusal.exception, Exception)
+    assert "not comparable" in str(refusal.exception)
     assert not (tmp_path / "no").exists()
-    said = called(
-        "compare", names[0], other, "--output", output, "--anyway", "--page", tmp_path / "yes"
+    result = run_cli(
+        "compare", names[0], shortened, "--output", output, "--anyway", "--page", tmp_path / "yes"
     )
-    assert said.exit_code == 0
+    assert result.exit_code == 0
     page.goto((tmp_path / "yes" / "index.html").as_uri())
     assert "NOT COMPARABLE, B: 2 questions" in page.inner_text(".stamps")
-    assert set(changed(page)) == {"0", "1", "3"}
+    assert set(changed_outcomes(page)) == {"0", "1", "3"}
 
 
 def test_compare_needs_two_runs(runs):
     output, names = runs
-    refused = called("compare", names[0], "--output", output)
-    assert "at least two runs" in str(refused.exception)
+    refusal = run_cli("compare", names[0], "--output", output)
+    assert "at least two runs" in str(refusal.exception)

@@ -1,4 +1,4 @@
-"""Tests of the key findings: correct, and limited to what is significant."""
+"""Key findings are correct, and only significant ones are reported."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def gains(**tasks):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "said"),
+    ("tasks", "text"),
     [
         (
             {"object_counting": (23, 0.01, 9), "object_rel_distance": (2, 0.4, 9)},
@@ -47,13 +47,13 @@ def gains(**tasks):
         ({}, None),
     ],
 )
-def test_types_compared_with_the_baseline(tasks, said):
-    found = compare_types_with_baseline(gains(**tasks))
-    assert (found is None) == (said is None)
-    assert all(part in found for part in said or ())
+def test_types_compared_with_the_baseline(tasks, text):
+    finding = compare_types_with_baseline(gains(**tasks))
+    assert (finding is None) == (text is None)
+    assert all(part in finding for part in text or ())
 
 
-def planted(low, high, scenes=12, types=("object_counting", "room_size_estimation")):
+def scored_questions(low, high, scenes=12, types=("object_counting", "room_size_estimation")):
     """Return scored counting and room-size questions; the scenes' scores are `low` and `high` in turn."""
     question = Question(
         id="",
@@ -83,25 +83,25 @@ def planted(low, high, scenes=12, types=("object_counting", "room_size_estimatio
 
 
 def test_gains_are_paired_by_question_and_corrected_over_the_tasks():
-    found = baseline_gains(planted(0.95, 1.0))
-    assert found.keys() == {"macro", "object_counting", "room_size_estimation"}
-    assert found["macro"]["difference"] > 30
-    assert found["macro"]["n"] == 2 * found["object_counting"]["n"] == 72
-    assert found["macro"]["p_holm"] == found["macro"]["p"] < 0.01
-    tasks = [found["object_counting"], found["room_size_estimation"]]
+    all_gains = baseline_gains(scored_questions(0.95, 1.0))
+    assert all_gains.keys() == {"macro", "object_counting", "room_size_estimation"}
+    assert all_gains["macro"]["difference"] > 30
+    assert all_gains["macro"]["n"] == 2 * all_gains["object_counting"]["n"] == 72
+    assert all_gains["macro"]["p_holm"] == all_gains["macro"]["p"] < 0.01
+    tasks = [all_gains["object_counting"], all_gains["room_size_estimation"]]
     assert [task["p_holm"] for task in tasks] == holm([task["p"] for task in tasks])
-    assert "above" in compare_score_with_baseline(found)
+    assert "above" in compare_score_with_baseline(all_gains)
 
 
 def test_too_few_scenes_support_no_finding():
-    found = baseline_gains(planted(0.95, 1.0, scenes=5))
-    assert compare_score_with_baseline(found) is None
-    assert compare_types_with_baseline(found) is None
+    all_gains = baseline_gains(scored_questions(0.95, 1.0, scenes=5))
+    assert compare_score_with_baseline(all_gains) is None
+    assert compare_types_with_baseline(all_gains) is None
 
 
 def test_a_guess_is_not_above_the_baseline():
     """Scores that equal the baseline's on the mean, but vary by scene."""
-    scored = planted(0, 0)
+    scored = scored_questions(0, 0)
     answers = frequent_answers([question for question, _ in scored])
     level = [score_answer(question, answers[question.id]) for question, _ in scored]
     mean = sum(level) / len(level)
@@ -111,29 +111,29 @@ def test_a_guess_is_not_above_the_baseline():
 
 def test_most_frequent_answers_are_no_better_than_the_baseline(tmp_path):
     run = run_rooms(tmp_path, views="none", max_turns=2)
-    said = findings(run, diagnose_run(run, 1))
-    assert not any("baseline" in found.sentence for found in said)
+    all_findings = findings(run, diagnose_run(run, 1))
+    assert not any("baseline" in finding.sentence for finding in all_findings)
     page = build_index(run).read_text("utf-8")
-    assert all(f"<li>{found.sentence}" in page for found in said)
+    assert all(f"<li>{finding.sentence}" in page for finding in all_findings)
 
 
 def test_overfitted_baseline_is_not_reported():
-    few = gains(
+    few_gains = gains(
         macro=(-66, 0.001, 4), object_counting=(-80, 0.001, 2), route_planning=(50, 0.001, 2)
     )
-    assert "object count does not differ" in compare_types_with_baseline(few)
-    assert compare_score_with_baseline(few) is None
-    for row in few.values():
+    assert "object count does not differ" in compare_types_with_baseline(few_gains)
+    assert compare_score_with_baseline(few_gains) is None
+    for row in few_gains.values():
         row["n"] = 8
-    assert "66 points below" in compare_score_with_baseline(few)
-    assert "object count is below it" in compare_types_with_baseline(few)
+    assert "66 points below" in compare_score_with_baseline(few_gains)
+    assert "object count is below it" in compare_types_with_baseline(few_gains)
 
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_only_wrong_answers_have_a_headline(cause):
-    found = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
-    said = explain_wrong_answer(found, (640, 480))
+    diagnosis = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
+    headline = explain_wrong_answer(diagnosis, (640, 480))
     wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)
-    assert (said is not None) == (cause in wrong)
+    assert (headline is not None) == (cause in wrong)
     if cause in wrong[:2]:
-        assert "lamp and tv" in said
+        assert "lamp and tv" in headline

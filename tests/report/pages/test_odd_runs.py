@@ -14,7 +14,7 @@ from render_agent.report.pages.page import page_of
 from render_agent.runs.read import RunData
 
 
-class Says:
+class ConstantPolicy:
     """Gives the same answer to every question in the first turn."""
 
     def __init__(self, answer):
@@ -24,25 +24,27 @@ class Says:
         return json.dumps({"answer": self.answer, "done": True})
 
 
-def answered(folder, answer, questions="rooms", **options):
+def run_with_answer(folder, answer, questions="rooms", **options):
     """Run questions with the same answer and return the run."""
-    path, _ = play(folder, questions, ScriptedEngine(Says(answer)), max_turns=2, **options)
+    path, _ = play(
+        folder, questions, ScriptedEngine(ConstantPolicy(answer)), max_turns=2, **options
+    )
     return RunData(path)
 
 
-def shown_to(*given, **options):
+def report_of(*arguments, **options):
     """Return the index page of the report of a run with the same answer to every question."""
-    return build_index(answered(*given, **options))
+    return build_index(run_with_answer(*arguments, **options))
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """Return the report of an ordinary run: a counting and a left/right question."""
     folder = tmp_path_factory.mktemp("plain")
-    return shown_to(folder, "3", make_questions(folder, 2))
+    return report_of(folder, "3", make_questions(folder, 2))
 
 
-def sided(folder):
+def left_right_question(folder):
     """Write a left/right question about a synthetic room; its ground truth is B (right)."""
     questions = make_questions(folder, 2)
     questions.write_text(questions.read_text().splitlines()[1] + "\n")
@@ -54,7 +56,7 @@ def test_long_ids_do_not_widen_the_page(page, tmp_path):
     row = json.loads(questions.read_text())
     name = "x" * 300
     questions.write_text(json.dumps(row | {"id": name}) + "\n")
-    index = shown_to(tmp_path, "3", questions)
+    index = report_of(tmp_path, "3", questions)
     for file in (index, index.parent / page_of(name)):
         page.goto(file.as_uri())
         for width in (390, 1400):
@@ -63,7 +65,7 @@ def test_long_ids_do_not_widen_the_page(page, tmp_path):
 
 
 def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
-    index = shown_to(tmp_path, "A", sided(tmp_path), pictures="mirrored")
+    index = report_of(tmp_path, "A", left_right_question(tmp_path), pictures="mirrored")
     page.goto((index.parent / page_of("1")).as_uri())
     facts = dict(
         zip(
@@ -83,14 +85,14 @@ def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "why"), [({"views": "none"}, "no images"), ({"pictures": "black"}, "scene")]
+    ("options", "reason"), [({"views": "none"}, "no images"), ({"pictures": "black"}, "scene")]
 )
-def test_reason_for_an_unknown_cause(page, tmp_path, options, why):
-    index = shown_to(tmp_path, "99", id=("0",), benchmark="rooms", **options)
+def test_reason_for_an_unknown_cause(page, tmp_path, options, reason):
+    index = report_of(tmp_path, "99", id=("0",), benchmark="rooms", **options)
     page.goto((index.parent / page_of("0")).as_uri())
     cause = page.locator(".facts dd").last.inner_text()
     assert cause.startswith("unknown: ")
-    assert why in cause
+    assert reason in cause
     page.goto(index.as_uri())
     assert "no confidence interval" in page.inner_text(".headline")
 
@@ -108,13 +110,13 @@ def test_formatted_json_is_collapsed(page, plain):
 def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     runs = [
-        answered(tmp_path, "3", questions, limit=1, pictures=images).path
+        run_with_answer(tmp_path, "3", questions, limit=1, pictures=images).path
         for images in ("real", "black", "noise")
     ]
-    said = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])
+    assert result.exit_code == 0, result.output
     index = runs[0].parent / "compare" / "-".join(run.name for run in runs) / "index.html"
-    assert str(index) in said.output
+    assert str(index) in result.output
     page.goto(index.as_uri())
     stamps = page.locator(".stamps li").all_inner_texts()
     expected = [
@@ -122,41 +124,41 @@ def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
         ("B: ", "--image-stress black"),
         ("C: ", "--image-stress noise"),
     ]
-    for stamp, (runs, said) in zip(stamps, expected, strict=True):
-        assert stamp.startswith(runs)
-        assert said in stamp
+    for stamp, (letters, text) in zip(stamps, expected, strict=True):
+        assert stamp.startswith(letters)
+        assert text in stamp
 
 
 def test_run_is_not_used_as_the_page_folder(tmp_path):
     questions = make_questions(tmp_path, 1)
-    runs = [answered(tmp_path, "3", questions) for _ in range(2)]
+    runs = [run_with_answer(tmp_path, "3", questions) for _ in range(2)]
     before = sorted(path.name for path in runs[0].path.iterdir())
     for name in (runs[0].name, str(runs[0].path), "recent"):
-        words = ["compare", "--page", name, runs[1].name, "--output", str(runs[0].path.parent)]
-        refused = CliRunner().invoke(cli, words)
-        assert "--page" in str(refused.exception)
+        arguments = ["compare", "--page", name, runs[1].name, "--output", str(runs[0].path.parent)]
+        refusal = CliRunner().invoke(cli, arguments)
+        assert "--page" in str(refusal.exception)
     assert sorted(path.name for path in runs[0].path.iterdir()) == before
 
 
 def test_report_names_scans_and_images_it_lacks(tmp_path):
-    folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
-    words = ["report", str(folder.path), "--processes", "1"]
-    whole_run = CliRunner().invoke(cli, words)
-    assert (whole_run.exit_code, "missing" in whole_run.output) == (0, False)
+    folder = run_with_answer(tmp_path, "3", make_questions(tmp_path, 2))
+    arguments = ["report", str(folder.path), "--processes", "1"]
+    intact = CliRunner().invoke(cli, arguments)
+    assert (intact.exit_code, "missing" in intact.output) == (0, False)
     (tmp_path / "room.ply").unlink()
-    shown = len(list((folder.path / "views").rglob("*.png")))
+    num_images = len(list((folder.path / "views").rglob("*.png")))
     shutil.rmtree(folder.path / "report")
     shutil.rmtree(folder.path / "views")
-    said = CliRunner().invoke(cli, words)
-    assert said.exit_code == 0, said.output
-    assert "1 of 1 scans cannot be read" in said.output
-    assert f"{shown} of {shown} images are missing from views/" in said.output
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 scans cannot be read" in result.output
+    assert f"{num_images} of {num_images} images are missing from views/" in result.output
 
 
 def test_compared_runs_with_the_same_name(tmp_path):
-    folder = answered(tmp_path, "3", make_questions(tmp_path, 2))
-    other = tmp_path / "other" / folder.name
-    shutil.copytree(folder.path, other)
-    said = CliRunner().invoke(cli, ["compare", str(folder.path), str(other), "--json"])
-    found = json.loads(said.stdout)
-    assert (found["a"], found["b"]) == (str(folder.path), str(other))
+    folder = run_with_answer(tmp_path, "3", make_questions(tmp_path, 2))
+    copy = tmp_path / "other" / folder.name
+    shutil.copytree(folder.path, copy)
+    result = CliRunner().invoke(cli, ["compare", str(folder.path), str(copy), "--json"])
+    comparison = json.loads(result.stdout)
+    assert (comparison["a"], comparison["b"]) == (str(folder.path), str(copy))

@@ -25,19 +25,21 @@ def test_sentence_names_exactly_the_rows_without_a_mark(run):
     diagnoses, several, size = diagnose_run(run, 1), 0, run.config.image_size
     for state in run.states:
         diagnosis = diagnoses[state.id]
-        shown = QuestionView(state, run.rows[state.id], diagnosis, None, run.parts).visibility
-        rows = [] if shown is None else [row for row in shown.rows if row[1] is not None]
+        table = QuestionView(state, run.rows[state.id], diagnosis, None, run.parts).visibility
+        rows = [] if table is None else [row for row in table.rows if row[1] is not None]
         clear = {name: any(cell.is_clear for cell in cells) for name, _, cells in rows}
         unseen = unseen_objects(diagnosis, size)
         expected = set()
         for category in diagnosis.named:
-            own = {
-                n: seen
-                for n, seen in clear.items()
+            expected_names = {
+                n: turns
+                for n, turns in clear.items()
                 if n == category or n[: len(category) + 1] == f"{category} "
             }
-            missing = {name for name, seen in own.items() if not seen}
-            expected |= {category} if own and len(missing) == len(own) else missing
+            missing = {name for name, turns in expected_names.items() if not turns}
+            expected |= (
+                {category} if expected_names and len(missing) == len(expected_names) else missing
+            )
         assert set(unseen) == expected, state.id
         if state.question.type == COUNTING_TYPE and len(diagnosis.boxes) > 1:
             several += len(rows) == len(diagnosis.boxes)
@@ -46,17 +48,17 @@ def test_sentence_names_exactly_the_rows_without_a_mark(run):
 
 def test_one_rule_for_several_objects_of_a_name(run):
     counting = next(s.question for s in run.states if s.question.type == COUNTING_TYPE)
-    other = next(s.question for s in run.states if s.question.type == "object_rel_distance")
+    question = next(s.question for s in run.states if s.question.type == "object_rel_distance")
     categories = ["chair", "lamp", "chair"]
     assert needed_objects(counting, categories) == ((0,), (1,), (2,))
-    assert needed_objects(other, categories) == ((0, 2), (1,))
+    assert needed_objects(question, categories) == ((0, 2), (1,))
     assert first_shown(counting, categories, {0: 1, 2: 3}) == {"chair": 3, "lamp": None}
     assert first_shown(counting, categories, {0: 1, 1: 0}) == {"chair": None, "lamp": 0}
-    assert first_shown(other, categories, {2: 3}) == {"chair": 3, "lamp": None}
+    assert first_shown(question, categories, {2: 3}) == {"chair": 3, "lamp": None}
 
 
 @pytest.mark.parametrize(
-    ("score", "words"),
+    ("score", "text"),
     [
         (1.0, "right"),
         (0.5, "partly right"),
@@ -66,14 +68,14 @@ def test_one_rule_for_several_objects_of_a_name(run):
         (None, "not scored"),
     ],
 )
-def test_words_of_results(score, words):
-    assert result_words(score) == words
-    assert score is None or words.endswith("right") == (score >= RIGHT)
+def test_words_of_results(score, text):
+    assert result_words(score) == text
+    assert score is None or text.endswith("right") == (score >= RIGHT)
 
 
 def test_show_and_the_page_use_the_same_words(run, type_in):
     for state in run.states:
         code, out, err = type_in("show", run.path, state.id, folder=run.path.parent)
         assert code == 0, err
-        said = re.search(r"^ground truth: .*: ([a-z ]+) \(score", out, re.MULTILINE)[1]
-        assert said == QuestionView(state, run.rows[state.id], None, None, run.parts).result
+        result_text = re.search(r"^ground truth: .*: ([a-z ]+) \(score", out, re.MULTILINE)[1]
+        assert result_text == QuestionView(state, run.rows[state.id], None, None, run.parts).result

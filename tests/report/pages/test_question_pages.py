@@ -43,7 +43,7 @@ REPLIES = {
 }
 
 
-class Written:
+class FailingPolicy:
     """Returns REPLIES, and fails at question 17."""
 
     def reply(self, request):
@@ -61,7 +61,7 @@ def report(tmp_path_factory):
     path, _ = play(
         tmp_path_factory.mktemp("report"),
         "rooms",
-        ScriptedEngine(Written()),
+        ScriptedEngine(FailingPolicy()),
         benchmark="rooms",
         id=("0", "3", "4", "17"),
         max_turns=6,
@@ -70,21 +70,21 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def lines(report):
+def turn_lines(report):
     """Return the logged turns by question."""
-    found = {}
+    lines_by_question = {}
     for line in RunData(report.parent).lines():
         if line["error"] is None:
-            found.setdefault(line["question_id"], []).append(line)
-    return found
+            lines_by_question.setdefault(line["question_id"], []).append(line)
+    return lines_by_question
 
 
-def pages_of(folder, **options):
+def build_pages(folder, **options):
     """Write the report and return its folder."""
     return build_report(folder, processes=1, **options).parent
 
 
-def address(report, question_id, after=""):
+def url_of(report, question_id, after=""):
     return (report / page_of(question_id)).as_uri() + after
 
 
@@ -94,7 +94,7 @@ def plan_camera(report, scene="room00"):
     return plan.camera, plan.size
 
 
-def on_plan(report, points):
+def project_on_plan(report, points):
     camera, (width, height) = plan_camera(report)
     return camera.project(np.array(points, float), width, height)[0]
 
@@ -103,26 +103,26 @@ def numbers(text):
     return [float(number) for number in re.findall(r"-?[\d.]+", text)]
 
 
-def test_stops_match_the_poses(page, report, lines):
-    page.goto(address(report, "3"))
+def test_stops_match_the_poses(page, report, turn_lines):
+    page.goto(url_of(report, "3"))
     image = page.locator(".map image")
     assert image.get_attribute("href") == "../plans/room00.png"
     _, size = plan_camera(report)
     assert numbers(page.get_attribute(".map svg", "viewBox")) == [0, 0, *size]
     assert numbers(image.get_attribute("width")) + numbers(image.get_attribute("height")) == [*size]
-    places = page.locator(".map .stop .place")
-    drawn = [[float(p.get_attribute(name)) for name in ("cx", "cy")] for p in places.all()]
-    poses = [line["stood"]["position"] for line in lines["3"]]
-    assert np.allclose(drawn, on_plan(report, poses), atol=0.051)
+    circles = page.locator(".map .stop .place")
+    centres = [[float(p.get_attribute(name)) for name in ("cx", "cy")] for p in circles.all()]
+    poses = [line["stood"]["position"] for line in turn_lines["3"]]
+    assert np.allclose(centres, project_on_plan(report, poses), atol=0.051)
     assert page.locator(".map .stop text").all_text_contents() == ["1", "2", "3", "4", "5"]
     path = np.reshape(numbers(page.locator(".map .path").last.get_attribute("points")), (-1, 2))
-    assert np.allclose(path, on_plan(report, poses), atol=0.051)
+    assert np.allclose(path, project_on_plan(report, poses), atol=0.051)
 
 
-def test_wedges_match_the_fields_of_view(page, report, lines):
-    page.goto(address(report, "3"))
+def test_wedges_match_the_fields_of_view(page, report, turn_lines):
+    page.goto(url_of(report, "3"))
     wedges = page.locator(".map .wedge:not(.halo)")
-    logged = lines["3"]
+    logged = turn_lines["3"]
     kinds = [[view["kind"] for view in line["views"]] for line in logged]
     assert kinds == [["top", "ego"], ["around"], ["ego"], ["ego"], ["top"]]
     dashed = ["map-only" in wedge.get_attribute("class") for wedge in wedges.all()]
@@ -137,11 +137,11 @@ def test_wedges_match_the_fields_of_view(page, report, lines):
         apex, left, _, right = np.split(
             np.array(numbers(wedges.nth(number).get_attribute("d")))[[0, 1, 2, 3, 4, 5, 9, 10]], 4
         )
-        stood = convert(logged[number]["stood"], Camera)
-        assert np.allclose(apex, on_plan(report, [stood.position])[0], atol=0.051)
+        camera = convert(logged[number]["stood"], Camera)
+        assert np.allclose(apex, project_on_plan(report, [camera.position])[0], atol=0.051)
         to_left, to_right = left - apex, right - apex
         middle = to_left + to_right
-        assert math.degrees(math.atan2(-middle[1], middle[0])) == pytest.approx(stood.yaw, abs=0.3)
+        assert math.degrees(math.atan2(-middle[1], middle[0])) == pytest.approx(camera.yaw, abs=0.3)
         opening = math.degrees(
             math.acos(to_left @ to_right / np.linalg.norm(to_left) / np.linalg.norm(to_right))
         )
@@ -152,61 +152,65 @@ def test_wedges_match_the_fields_of_view(page, report, lines):
 
 
 def test_named_boxes_are_outlined(page, report):
-    page.goto(address(report, "3"))
-    found = diagnose_run(RunData(report.parent), 1)["3"]
-    assert found.named
-    assert {box.category for box in found.boxes} <= set(found.named)
+    page.goto(url_of(report, "3"))
+    diagnosis = diagnose_run(RunData(report.parent), 1)["3"]
+    assert diagnosis.named
+    assert {box.category for box in diagnosis.boxes} <= set(diagnosis.named)
     outlines = page.locator(".map .box:not(.halo)")
-    assert outlines.count() == len(found.boxes) > 3
-    for box, outline in zip(found.boxes, outlines.all(), strict=True):
+    assert outlines.count() == len(diagnosis.boxes) > 3
+    for box, outline in zip(diagnosis.boxes, outlines.all(), strict=True):
         signs = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)]) / 2
         corners = np.array(box.centre) + (signs * box.size) @ np.array(box.axes)
-        pixels = on_plan(report, corners)
-        drawn = np.reshape(numbers(outline.get_attribute("points")), (-1, 2))
-        apart = np.linalg.norm(drawn[:, None] - pixels[None], axis=2)
-        assert (apart.min(axis=1) < 0.08).all()  # every corner of the outline is one of the box
-        around = (pixels.min(0), pixels.max(0))
-        assert np.allclose((drawn.min(0), drawn.max(0)), around, atol=0.08)  # and none lies outside
+        pixels = project_on_plan(report, corners)
+        vertices = np.reshape(numbers(outline.get_attribute("points")), (-1, 2))
+        distances = np.linalg.norm(vertices[:, None] - pixels[None], axis=2)
+        assert (distances.min(axis=1) < 0.08).all()  # every corner of the outline is one of the box
+        extent = (pixels.min(0), pixels.max(0))
+        assert np.allclose(
+            (vertices.min(0), vertices.max(0)), extent, atol=0.08
+        )  # and no vertex is outside
         assert outline.locator("title").text_content().startswith(box.category)
-        if box.category in found.never_seen:
+        if box.category in diagnosis.never_seen:
             assert outline.locator("title").text_content().endswith(", never seen clearly")
 
 
-def test_blocked_move_is_marked(page, report, lines):
-    turn = lines["3"][1]
+def test_blocked_move_is_marked(page, report, turn_lines):
+    turn = turn_lines["3"][1]
     assert " of 2 m forward" in turn["happened"]
-    page.goto(address(report, "3"))
+    page.goto(url_of(report, "3"))
     bar = page.locator(".map .block")
     assert bar.count() == 1  # the other moves were not blocked
     assert bar.locator("title").text_content() == f"Turn 2: {turn['happened']}"
     ends = np.array([[float(bar.get_attribute(f"{axis}{n}")) for axis in "xy"] for n in (1, 2)])
-    stopped = convert(turn["camera"], Camera)
+    camera = convert(turn["camera"], Camera)
     assert np.allclose(
-        ends.mean(0), on_plan(report, [stopped.position + stopped.offset(0.2, 0, 0)]), atol=0.06
+        ends.mean(0),
+        project_on_plan(report, [camera.position + camera.offset(0.2, 0, 0)]),
+        atol=0.06,
     )
-    along = ends[1] - ends[0]
-    assert along @ (stopped.forward[:2] * (1, -1)) == pytest.approx(0, abs=0.2)
+    direction = ends[1] - ends[0]
+    assert direction @ (camera.forward[:2] * (1, -1)) == pytest.approx(0, abs=0.2)
 
 
-def test_turn_shows_reply_action_result_and_views(page, report, lines):
-    page.goto(address(report, "3"))
+def test_turn_shows_reply_action_result_and_views(page, report, turn_lines):
+    page.goto(url_of(report, "3"))
     first, second = page.locator("#turn-1"), page.locator("#turn-2")
     assert first.locator("h3").inner_text() == "Turn 1 of 6"
-    assert first.locator(".reply").text_content() == lines["3"][0]["reply"]
+    assert first.locator(".reply").text_content() == turn_lines["3"][0]["reply"]
     assert json.loads(first.locator(".json").text_content()) == REPLIES["3"][0]
-    did = first.locator(".did dd").all_inner_texts()
-    assert did[0] == "move 2 m forward; show around"
-    assert did[1] == lines["3"][0]["happened"]
+    descriptions = first.locator(".did dd").all_inner_texts()
+    assert descriptions[0] == "move 2 m forward; show around"
+    assert descriptions[1] == turn_lines["3"][0]["happened"]
     assert second.locator(".did dd").first.inner_text() == "turn 90° left; move 2 m forward"
     assert "batched, 4 requests in the batch" in first.inner_text()
-    tokens = lines["3"][0]["tokens"]
+    tokens = turn_lines["3"][0]["tokens"]
     cost = f"{tokens['in']:,} input tokens, {tokens['out']} output tokens"
     assert cost in first.inner_text()
     images = page.locator(".view img")
     assert [p.get_attribute("alt").split(":")[0] for p in images.all()] == [
         f"View {n}" for n in (0, 1, 2, 3, 1, 4)
     ]
-    yaw = lines["3"][0]["views"][1]["camera"]["yaw"]
+    yaw = turn_lines["3"][0]["views"][1]["camera"]["yaw"]
     assert f"yaw {yaw:.0f}°, pitch 0°" in images.nth(1).get_attribute("alt")
     assert {p.get_attribute("loading") for p in images.all()} == {"lazy"}
     assert {p.get_attribute("width") for p in images.all()} == {"96"}
@@ -214,29 +218,29 @@ def test_turn_shows_reply_action_result_and_views(page, report, lines):
 
 
 def test_visibility_matches_the_diagnosis(page, report):
-    page.goto(address(report, "3"))
-    found = diagnose_run(RunData(report.parent), 1)["3"]
-    for turn in found.turns:
-        seen = [sighting for sighting in turn.sightings if sighting.area > 0]
+    page.goto(url_of(report, "3"))
+    diagnosis = diagnose_run(RunData(report.parent), 1)["3"]
+    for turn in diagnosis.turns:
+        sightings = [sighting for sighting in turn.sightings if sighting.area > 0]
         rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
-        assert rows.count() == len(seen)
-        shares = sorted(f"{100 * s.share:.0f}" if 100 * s.share >= 1 else "<1" for s in seen)
-        several = len({s.view for s in seen}) > 1
-        cells = [row.locator("td").nth(int(several)).inner_text() for row in rows.all()]
+        assert rows.count() == len(sightings)
+        shares = sorted(f"{100 * s.share:.0f}" if 100 * s.share >= 1 else "<1" for s in sightings)
+        has_view_column = len({s.view for s in sightings}) > 1
+        cells = [row.locator("td").nth(int(has_view_column)).inner_text() for row in rows.all()]
         assert sorted(cells) == shares
     head = page.locator(".seen thead th").all_inner_texts()
     assert head == ["turn", "1", "2", "3", "4", "5"]
     coverage = page.locator(".seen tbody tr").first.locator("td").all_inner_texts()
-    assert [int(cell) for cell in coverage] == [round(100 * t.coverage) for t in found.turns]
+    assert [int(cell) for cell in coverage] == [round(100 * t.coverage) for t in diagnosis.turns]
     names = page.locator(".seen tbody th").all_inner_texts()
     assert names == [
         "room so far",
-        *(n for n in found.named if n in {b.category for b in found.boxes}),
+        *(n for n in diagnosis.named if n in {b.category for b in diagnosis.boxes}),
     ]
 
 
 def test_thinking_is_collapsed_and_unreadable_replies_are_marked(page, report):
-    page.goto(address(report, "4"))
+    page.goto(url_of(report, "4"))
     turn = page.locator("#turn-1")
     assert turn.locator(".thinking pre").text_content() == THOUGHT
     assert not turn.locator(".thinking pre").is_visible()
@@ -248,7 +252,7 @@ def test_thinking_is_collapsed_and_unreadable_replies_are_marked(page, report):
 
 
 def test_failed_question_shows_its_error(page, report):
-    page.goto(address(report, "17"))
+    page.goto(url_of(report, "17"))
     assert "the lamp went out" in page.inner_text(".error > p")
     assert "failed" in page.inner_text(".facts")
     assert page.locator(".turn").count() == 1
@@ -257,7 +261,7 @@ def test_failed_question_shows_its_error(page, report):
 
 def test_keyboard_navigation(page, report):
     page.emulate_media(reduced_motion="reduce")
-    page.goto(address(report, "0"))
+    page.goto(url_of(report, "0"))
     assert page.inner_text("#place") == "1 of 4"
     assert page.get_attribute("#before", "href") is None
     page.keyboard.press("p")
@@ -276,8 +280,8 @@ def test_keyboard_navigation(page, report):
 
 
 def test_keyboard_navigation_follows_the_filter(page, report):
-    kept = "#type=relative+distance&sort=-turns"
-    page.goto(address(report, "3", kept))
+    filter_hash = "#type=relative+distance&sort=-turns"
+    page.goto(url_of(report, "3", filter_hash))
     assert page.inner_text("#place") == "1 of 2 matching the filter"
     page.click(".map .stop[data-for=turn-2]")
     assert "sort=-turns" in page.url
@@ -291,16 +295,16 @@ def test_keyboard_navigation_follows_the_filter(page, report):
 
 
 def test_turn_and_map_are_highlighted_together(page, report):
-    page.goto(address(report, "3"))
-    lit = ".map .wedge.lit"
-    assert page.locator(lit).count() == 0
+    page.goto(url_of(report, "3"))
+    highlighted = ".map .wedge.lit"
+    assert page.locator(highlighted).count() == 0
     page.hover("#turn-2 h3")
-    assert page.get_attribute(lit, "data-for") == "turn-2"
+    assert page.get_attribute(highlighted, "data-for") == "turn-2"
     page.hover(".map .stop[data-for=turn-1] .disc", force=True)
-    assert page.get_attribute(lit, "data-for") == "turn-1"
+    assert page.get_attribute(highlighted, "data-for") == "turn-1"
     assert page.locator(".turn.lit").get_attribute("id") == "turn-1"
     page.focus(".map .stop[data-for=turn-3]")
-    assert page.get_attribute(lit, "data-for") == "turn-3"
+    assert page.get_attribute(highlighted, "data-for") == "turn-3"
 
 
 def test_all_links_resolve(report):
@@ -311,7 +315,7 @@ def test_all_links_resolve(report):
 
 
 def test_images_enlarge_and_play_as_a_slide_show(page, report):
-    page.goto(address(report, "3"))
+    page.goto(url_of(report, "3"))
     files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
     assert len(files) == 6
     page.locator("a.enlarge").nth(2).focus()
@@ -333,13 +337,13 @@ def test_images_enlarge_and_play_as_a_slide_show(page, report):
     page.get_by_role("button", name="Pause").click()
     assert_accessible(page)
     film.get_by_role("button", name="Close").click()
-    assert address(report, "3") == page.url
+    assert url_of(report, "3") == page.url
 
 
 def test_wrong_answer_starts_with_its_cause(page, report):
     rows = {row["question_id"]: row for row in RunData(report.parent).saved_results["questions"]}
     for question_id, row in rows.items():
-        page.goto(address(report, question_id))
+        page.goto(url_of(report, question_id))
         headline = page.locator(".verdict").all_inner_texts()
         assert len(headline) == (row["score"] is not None and row["score"] < 0.5)
         if headline:
@@ -353,15 +357,15 @@ def test_wrong_answer_starts_with_its_cause(page, report):
 def test_accessibility(page, report, width, scheme):
     set_window(page, width, scheme)
     for question_id in ("3", "17") if scheme == "dark" else ("3",):
-        page.goto(address(report, question_id))
+        page.goto(url_of(report, question_id))
         assert_accessible(page, width)
 
 
 def test_hostile_texts_are_escaped(page, tmp_path):
     folder = run_hostile(tmp_path)
-    place = pages_of(folder)
+    pages = build_pages(folder)
     for state in folder.states:
-        page.goto(address(place, state.id))
+        page.goto(url_of(pages, state.id))
         assert page.title().startswith("Question ")  # an executed script would have changed it
         heading = page.locator("#question").text_content()
         assert heading == state.question.text.encode("utf-8", "replace").decode()
@@ -377,11 +381,11 @@ def test_questions_without_a_scan(page, tmp_path):
         file.write(json.dumps(row | {"id": 7, "scene_name": "gone"}) + "\n")
     folder = complete_run(make_config(tmp_path, questions, allow_missing=True, max_turns=3))
     (tmp_path / "room.ply").unlink()
-    place = pages_of(folder)
-    page.goto(address(place, "7"))
+    pages = build_pages(folder)
+    page.goto(url_of(pages, "7"))
     assert "scan not found" in page.inner_text(".facts")
     assert page.locator(".map").count() == 0
-    page.goto(address(place, "0"))
+    page.goto(url_of(pages, "0"))
     assert page.locator(".map image").count() == 0
     assert page.locator(".map .stop").count() == 3
     assert "only positions" in page.inner_text(".map figcaption")
@@ -390,8 +394,8 @@ def test_questions_without_a_scan(page, tmp_path):
 def test_preselected_views_are_on_the_map(page, tmp_path):
     page.emulate_media(reduced_motion="reduce")
     folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
-    place = pages_of(folder)
-    page.goto(address(place, "3"))
+    pages = build_pages(folder)
+    page.goto(url_of(pages, "3"))
     (state,) = folder.states
     cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
     assert len(cameras) == 4
@@ -399,8 +403,10 @@ def test_preselected_views_are_on_the_map(page, tmp_path):
     assert [int(text) for text in stops.locator("text").all_text_contents()] == [
         view.number for view in state.views if isinstance(view.camera, Camera)
     ]
-    places = [float(circle.get_attribute("cx")) for circle in stops.locator(".place").all()]
-    assert np.allclose(places, on_plan(place, [c.position for c in cameras])[:, 0], atol=0.051)
+    centres = [float(circle.get_attribute("cx")) for circle in stops.locator(".place").all()]
+    assert np.allclose(
+        centres, project_on_plan(pages, [c.position for c in cameras])[:, 0], atol=0.051
+    )
     assert page.locator(".map .path").count() == 0
     number = state.views[-1].number
     page.keyboard.press(str(number))

@@ -11,7 +11,7 @@ from render_agent.report.pages.plots.svg import draw_svg, legend, name_rows, sta
 TEXT = "{http://www.w3.org/2000/svg}text"
 
 
-def words_of(svg):
+def texts_of(svg):
     return [element.text or "" for element in ElementTree.fromstring(svg).iter(TEXT)]
 
 
@@ -24,7 +24,7 @@ def test_texts_are_escaped():
         legend(axes)
 
     svg = draw_svg(paint)
-    assert {*names[:3], "a <b> & 'c'", r"a\ud800\u001b[2J"} <= set(words_of(svg))
+    assert {*names[:3], "a <b> & 'c'", r"a\ud800\u001b[2J"} <= set(texts_of(svg))
     assert "<script" not in svg
 
 
@@ -50,45 +50,45 @@ def test_intervals_are_over_scenes():
     alone, clustered = (run_plots.mean_share(values) for values in (apart, together))
     assert alone.percent == clustered.percent == 50
     assert clustered.bounds[0] < alone.bounds[0] < 50 < alone.bounds[1] < clustered.bounds[1]
-    few = run_plots.mean_share([(("d", str(number % 5)), 1.0) for number in range(20)])
-    assert few == (20, 100, None)
+    few_scenes = run_plots.mean_share([(("d", str(number % 5)), 1.0) for number in range(20)])
+    assert few_scenes == (20, 100, None)
 
 
-def judged(cause, shown, score):
+def diagnosed_question(cause, seen, score):
     """Return id, row and diagnosis of a question, with the fields that plots use."""
-    name = f"{cause} {shown} {score}"
-    first = {"lamp": 0 if shown is not False else None}
+    name = f"{cause} {seen} {score}"
+    first = {"lamp": 0 if seen is not False else None}
     row = SimpleNamespace(type="object_counting", score=score, dataset="d", scene=name)
-    return name, row, Diagnosis(name, cause, ("lamp",), (), (), first, shown)
+    return name, row, Diagnosis(name, cause, ("lamp",), (), (), first, seen)
 
 
-def run_of(made):
+def make_run(pairs):
     """Return a run with these questions, with the fields that plots use, and their diagnoses."""
     stress = SimpleNamespace(changes_ground_truth=False)
     run = SimpleNamespace(
-        rows={name: row for name, row, _ in made},
+        rows={name: row for name, row, _ in pairs},
         parts=SimpleNamespace(image_stress=stress, passive=False),
     )
-    return run, {name: diagnosis for name, _, diagnosis in made}
+    return run, {name: diagnosis for name, _, diagnosis in pairs}
 
 
 def test_visibility_plot_agrees_with_the_causes():
     """Questions with unknown visibility are excluded; in mirrored rooms, the cause determines what is right."""
-    made = [
-        judged(Cause.RIGHT, True, 1.0),
-        judged(
+    pairs = [
+        diagnosed_question(Cause.RIGHT, True, 1.0),
+        diagnosed_question(
             Cause.RIGHT, True, 0.0
         ),  # right in the mirrored room, wrong by the original ground truth
-        judged(Cause.MISJUDGED, True, 0.2),
-        judged(Cause.NEVER_LOOKED, False, 0.0),
-        judged(Cause.STOPPED_EARLY, False, 0.0),
-        judged(Cause.RIGHT, False, 1.0),
-        judged(Cause.RIGHT, None, 1.0),
-        judged(Cause.UNKNOWN, None, 0.0),
-        judged(Cause.NO_ANSWER, True, 0.0),
-        judged(Cause.OPEN, True, None),
+        diagnosed_question(Cause.MISJUDGED, True, 0.2),
+        diagnosed_question(Cause.NEVER_LOOKED, False, 0.0),
+        diagnosed_question(Cause.STOPPED_EARLY, False, 0.0),
+        diagnosed_question(Cause.RIGHT, False, 1.0),
+        diagnosed_question(Cause.RIGHT, None, 1.0),
+        diagnosed_question(Cause.UNKNOWN, None, 0.0),
+        diagnosed_question(Cause.NO_ANSWER, True, 0.0),
+        diagnosed_question(Cause.OPEN, True, None),
     ]
-    run, diagnoses = run_of(made)
+    run, diagnoses = make_run(pairs)
     plot = run_plots.plot_visibility(run, diagnoses)
     assert [row[0] for row in plot.rows] == [run_plots.ALL_TYPES, "object count"]
     for _, n, right, _, other_n, other_right, _ in plot.rows:
@@ -97,16 +97,19 @@ def test_visibility_plot_agrees_with_the_causes():
         SimpleNamespace(
             id=name, question=SimpleNamespace(type=row.type, dataset="", scene=""), change=None
         )
-        for name, row, _ in made
+        for name, row, _ in pairs
     ]
-    seen = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]
-    assert seen["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
-    assert seen["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
+    by_visibility = summarize_diagnoses(states, diagnoses, (640, 480))["all"]["seen"]
+    assert by_visibility["well"] == {"right": 2, "wrong": 1, "percent": 66.7}
+    assert by_visibility["not_well"] == {"right": 1, "wrong": 2, "percent": 33.3}
 
 
 def test_causes_are_counted_by_type():
-    made = [judged(Cause.RIGHT, True, 1.0), judged(Cause.MISJUDGED, True, 0.0)]
-    plot = run_plots.plot_causes(*run_of(made))
+    pairs = [
+        diagnosed_question(Cause.RIGHT, True, 1.0),
+        diagnosed_question(Cause.MISJUDGED, True, 0.0),
+    ]
+    plot = run_plots.plot_causes(*make_run(pairs))
     assert plot.columns == ("type", "n", "right", "misjudged")
     assert plot.rows == [("object count", 2, 1, 1)]
-    assert run_plots.plot_causes(*run_of([judged(Cause.OPEN, None, None)])) is None
+    assert run_plots.plot_causes(*make_run([diagnosed_question(Cause.OPEN, None, None)])) is None

@@ -69,7 +69,7 @@ def test_every_run_is_a_row(folder, page):
         assert "damaged" in table_row(page, name).replace(name, "", 1)
 
 
-def test_rows_show_what_ls_shows(folder, page):
+def test_runs_page_matches_ls(folder, page):
     for path in list_runs(folder):
         row = run_row(path)
         if path.name.startswith("2026"):
@@ -126,17 +126,17 @@ def server(folder, monkeypatch):
     """Serve the page; reports are written in a thread instead of the main thread."""
 
     @contextmanager
-    def serving(build=None):
+    def serve(build=None):
         if build is not None:
             monkeypatch.setattr(module, "build_report", build)
         addresses, started, servers = [], threading.Event(), []
         real = module.LocalServer
 
-        def keep(port):
+        def keep_server(port):
             servers.append(real(port))
             return servers[0]
 
-        monkeypatch.setattr(module, "LocalServer", keep)
+        monkeypatch.setattr(module, "LocalServer", keep_server)
 
         def on_start(address):
             addresses.append(address)
@@ -150,7 +150,7 @@ def server(folder, monkeypatch):
         yield addresses[0]
         servers[0].close()
 
-    yield serving
+    yield serve
     for path in list_runs(folder):
         shutil.rmtree(path / "report", ignore_errors=True)
 
@@ -223,9 +223,9 @@ def test_columns_can_be_sorted(folder, browser):
             values = opened.evaluate(
                 "[...document.querySelectorAll('tbody tr')].map(r => r.cells[5].dataset.value)"
             )
-            known = [int(value) for value in values if value]
-            assert known == sorted(known, reverse=expected == "descending")
-            assert values[len(known) :] == [""] * (len(values) - len(known))
+            numbers = [int(value) for value in values if value]
+            assert numbers == sorted(numbers, reverse=expected == "descending")
+            assert values[len(numbers) :] == [""] * (len(values) - len(numbers))
             assert opened.locator("[aria-sort]").get_attribute("aria-sort") == expected
         assert sorted(opened.evaluate(names)) == sorted(before)
     finally:

@@ -34,7 +34,7 @@ def scene_of(points, colours, faces):
     return Scene("made", points, colours, faces, 0.0, 2.5, bounds)
 
 
-def read_back(file):
+def read_scene_script(file):
     """Return header, points, colours and faces of a scene's file."""
     header, text = re.fullmatch(r'renderAgentScene\((.*), "(.*)"\);\n', file.read_text()).groups()
     header, numbers = json.loads(header), zlib.decompress(base64.b64decode(text))
@@ -47,7 +47,7 @@ def read_back(file):
 
 def test_small_scene_is_not_simplified(tmp_path, small_scene):
     (tmp_path / "scene.js").write_bytes(scene_script(small_scene))
-    _, points, colours, faces = read_back(tmp_path / "scene.js")
+    _, points, colours, faces = read_scene_script(tmp_path / "scene.js")
     assert np.abs(points - small_scene.points).max() < 1e-3
     assert np.array_equal(colours, small_scene.colours)
     assert np.array_equal(faces, small_scene.faces)
@@ -104,21 +104,23 @@ def page_file(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(window):
+def open_3d_view(window):
     """Return a function that opens the 3D view of a page and returns the page and its requests."""
     pages = []
 
-    def opens(page_file):
-        page, asked = window.new_page(), []
+    def open_view(page_file):
+        page, requested_urls = window.new_page(), []
         pages.append(page)
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested_urls.append(request.url))
         page.goto(page_file.as_uri())
-        assert not any("view3d.js" in url for url in asked), "loaded only when it is opened"
+        assert not any("view3d.js" in url for url in requested_urls), (
+            "loaded only when it is opened"
+        )
         page.click("details.view3d summary")
         page.wait_for_selector("details.view3d[data-drawn]", timeout=120_000)
-        return page, asked
+        return page, requested_urls
 
-    yield opens
+    yield open_view
     for page in pages:
         page.close()
 
@@ -129,11 +131,11 @@ def colours_of(page, file):
     return np.asarray(Image.open(file).convert("RGB"))
 
 
-def test_view_shows_the_room_and_turns_without_network(opened, page_file, tmp_path):
-    page, asked = opened(page_file)
-    assert all(url.startswith("file:") for url in asked)
-    above = colours_of(page, tmp_path / "above.png")
-    assert len(np.unique(above.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
+def test_view_shows_the_room_and_turns_without_network(open_3d_view, page_file, tmp_path):
+    page, urls = open_3d_view(page_file)
+    assert all(url.startswith("file:") for url in urls)
+    pixels = colours_of(page, tmp_path / "above.png")
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 500, "the room is drawn"
     number = page.locator("details.view3d .turn-number")
     assert number.text_content().startswith("Turn 1 of")
     page.focus("details.view3d canvas")
@@ -143,14 +145,14 @@ def test_view_shows_the_room_and_turns_without_network(opened, page_file, tmp_pa
     assert number.text_content().startswith("Turn 1 of")
 
 
-def view_of(page_file):
+def view_data(page_file):
     """Return the data of the 3D view on a page."""
-    found = re.search(r'data-view="([^"]*)"', page_file.read_text())
-    return json.loads(unescape(found[1]))
+    match = re.search(r'data-view="([^"]*)"', page_file.read_text())
+    return json.loads(unescape(match[1]))
 
 
 def test_boxes_are_marked_as_seen_per_turn(page_file):
-    turns = view_of(page_file)["turns"]
+    turns = view_data(page_file)["turns"]
     sightings = [
         turn.sightings for turn in diagnose_run(RunData(page_file.parents[2]), 1)["3"].turns
     ]
@@ -168,51 +170,53 @@ def test_around_view_has_four_parts(size, small_scene):
     assert len(parts) == 4
     for number, part in enumerate(parts):
         left, top, width, height = part["part"]
-        own = direction_of(ahead, size, number)
-        assert part["position"] == pytest.approx(own.position)
-        assert part["fov"] == own.vertical_fov
-        drawn = renderer.draw(small_scene, own, width, height).colours
-        shown = image[top : top + height, left : left + width]
-        words = height // 5  # its label is at the top
-        assert np.array_equal(shown[words:], drawn[words:])
+        camera = direction_of(ahead, size, number)
+        assert part["position"] == pytest.approx(camera.position)
+        assert part["fov"] == camera.vertical_fov
+        expected = renderer.draw(small_scene, camera, width, height).colours
+        cropped = image[top : top + height, left : left + width]
+        label_height = height // 5  # its label is at the top
+        assert np.array_equal(cropped[label_height:], expected[label_height:])
 
 
 @WIDTHS_AND_SCHEMES
-def test_accessibility_of_the_3d_view_and_the_pairs_page(opened, page_file, width, scheme):
-    page, _ = opened(page_file)
+def test_accessibility_of_the_3d_view_and_the_pairs_page(open_3d_view, page_file, width, scheme):
+    page, _ = open_3d_view(page_file)
     set_window(page, width, scheme)
     assert_accessible(page, width)
     page.goto((page_file.parents[1] / "pairs.html").as_uri())
     assert_accessible(page, width)
 
 
-def stood(page, file):
+def pixels_from_first_pose(page, file):
     """Return the pixels of the 3D view from the pose of the first view."""
     page.emulate_media(reduced_motion="reduce")
     page.evaluate("document.querySelector('.view3d .stage img').style.visibility = 'hidden'")
-    drawn = page.locator("details.view3d").get_attribute("data-drawn")
+    last_drawn = page.locator("details.view3d").get_attribute("data-drawn")
     page.click("details.view3d [name=stand]")
-    page.wait_for_selector(f"details.view3d:not([data-drawn='{drawn}'])", timeout=60_000)
+    page.wait_for_selector(f"details.view3d:not([data-drawn='{last_drawn}'])", timeout=60_000)
     return colours_of(page, file)
 
 
-def test_camera_view_matches_the_image(opened, page_file, tmp_path):
-    page, _ = opened(page_file)
+def test_camera_view_matches_the_image(open_3d_view, page_file, tmp_path):
+    page, _ = open_3d_view(page_file)
     source = page.locator("details.view3d .stage img").get_attribute("src")
-    seen = stood(page, tmp_path / "seen.png")
+    pixels = pixels_from_first_pose(page, tmp_path / "seen.png")
     with Image.open((page_file.parent / source).resolve()) as image:
-        view = image.convert("RGB").resize((seen.shape[1], seen.shape[0]))
+        view = image.convert("RGB").resize((pixels.shape[1], pixels.shape[0]))
     # Compare at low resolution: lines are drawn over the 3D view, and its scan can be simplified.
-    small = (32, 24)
-    coarse = [np.asarray(Image.fromarray(np.asarray(p)).resize(small), float) for p in (seen, view)]
-    close = (np.abs(coarse[0] - coarse[1]).max(axis=2) < 24).mean()
-    mirrored = (np.abs(coarse[0] - coarse[1][:, ::-1]).max(axis=2) < 24).mean()
+    size = (32, 24)
+    downscaled = [
+        np.asarray(Image.fromarray(np.asarray(p)).resize(size), float) for p in (pixels, view)
+    ]
+    close = (np.abs(downscaled[0] - downscaled[1]).max(axis=2) < 24).mean()
+    mirrored = (np.abs(downscaled[0] - downscaled[1][:, ::-1]).max(axis=2) < 24).mean()
     assert close > 0.9
     assert close > mirrored + 0.2
 
 
 @pytest.fixture
-def kept_scene(page_file):
+def restored_scene_file(page_file):
     """Restore the scene file of the page after the test."""
     file = page_file.parents[1] / "scenes3d" / "room00.js"
     content = file.read_bytes()
@@ -220,31 +224,31 @@ def kept_scene(page_file):
     file.write_bytes(content)
 
 
-def test_splats_keep_their_orientation(opened, page_file, tmp_path, kept_scene):
-    pose = view_of(page_file)["turns"][0]["views"][0]
-    place, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
+def test_splats_keep_their_orientation(open_3d_view, page_file, tmp_path, restored_scene_file):
+    pose = view_data(page_file)["turns"][0]["views"][0]
+    position, ahead, up = (np.array(pose[name]) for name in ("position", "forward", "up"))
     right = np.cross(ahead, up)
-    middles = [place + 2 * ahead + side * 0.6 * right for side in (-1, 1)]
-    turn = Rotation.from_matrix(np.column_stack([right, ahead, up])).as_quat()[[3, 0, 1, 2]]
-    shapes = Gaussians(
+    centres = [position + 2 * ahead + side * 0.6 * right for side in (-1, 1)]
+    quaternion = Rotation.from_matrix(np.column_stack([right, ahead, up])).as_quat()[[3, 0, 1, 2]]
+    gaussians = Gaussians(
         np.array([[0.25, 0.05, 0.05], [0.05, 0.05, 0.25]], np.float32),
-        np.tile(turn, (2, 1)).astype(np.float32),
+        np.tile(quaternion, (2, 1)).astype(np.float32),
         np.full(2, 1.0, np.float32),
         np.zeros((2, 1, 3), np.float32),
         np.eye(3),
     )
     colours = np.array([[255, 0, 0], [0, 0, 255]], np.uint8)
-    scene = scene_of(np.array(middles, np.float32), colours, None)
+    scene = scene_of(np.array(centres, np.float32), colours, None)
     file = page_file.parents[1] / "scenes3d" / "room00.js"
-    file.write_bytes(scene_script(replace(scene, gaussians=shapes)))
-    seen = stood(opened(page_file)[0], tmp_path / "seen.png")
+    file.write_bytes(scene_script(replace(scene, gaussians=gaussians)))
+    pixels = pixels_from_first_pose(open_3d_view(page_file)[0], tmp_path / "seen.png")
     spread = {}
     for name, channel in (("red", 0), ("blue", 2)):
-        others = np.delete(seen, channel, axis=2).max(axis=2)
-        strength = seen[..., channel].astype(int) - others
+        other_channels = np.delete(pixels, channel, axis=2).max(axis=2)
+        strength = pixels[..., channel].astype(int) - other_channels
         v, u = np.nonzero(strength > 150)
         assert len(u) > 50, name
-        spread[name] = (u.mean() / seen.shape[1], np.ptp(u), np.ptp(v))
+        spread[name] = (u.mean() / pixels.shape[1], np.ptp(u), np.ptp(v))
     assert spread["red"][0] < 0.45 < 0.55 < spread["blue"][0]
     assert spread["red"][1] > 2.5 * spread["red"][2], "it lies along the picture's width"
     assert spread["blue"][2] > 2.5 * spread["blue"][1], "it stands upright"
@@ -253,14 +257,14 @@ def test_splats_keep_their_orientation(opened, page_file, tmp_path, kept_scene):
 def test_large_splat_keeps_the_most_visible_gaussians(tmp_path, monkeypatch):
     monkeypatch.setattr(scene_file, "MAX_POINTS", 2)
     points = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [50, 0, 0]], np.float32)
-    shapes = Gaussians(
+    gaussians = Gaussians(
         np.array([[0.1] * 3, [0.01] * 3, [0.1] * 3, [9.0] * 3], np.float32),
         np.tile(np.float32([1, 0, 0, 0]), (4, 1)),
         np.array([0.9, 0.9, 0.5, 0.9], np.float32),
         np.zeros((4, 1, 3), np.float32),
         np.eye(3),
     )
-    scene = replace(scene_of(points, np.zeros((4, 3), np.uint8), None), gaussians=shapes)
+    scene = replace(scene_of(points, np.zeros((4, 3), np.uint8), None), gaussians=gaussians)
     scene = replace(scene, bounds=np.array([[0, -1, -1], [2.0, 1, 1]]))
     assert scene_file.most_visible(scene).points[:, 0].tolist() == [0, 2]
 

@@ -13,52 +13,52 @@ from render_agent.report.pages.watch import watch_run
 from render_agent.runs.read import RunData
 
 
-def fetched(address):
-    with urllib.request.urlopen(address) as got:
-        return got.read()
+def fetch(address):
+    with urllib.request.urlopen(address) as response:
+        return response.read()
 
 
-class Ended(Exception):
+class WatchEnded(Exception):
     """Ends `watch_run`, which otherwise runs forever."""
 
 
 @pytest.fixture
-def going(tmp_path):
+def run_in_progress(tmp_path):
     """Return a run in progress, the rest of its log, and its results."""
-    done = run_rooms(tmp_path / "done", id=("0", "1"), max_turns=2).path
-    path = shutil.copytree(done, tmp_path / "going")
+    finished = run_rooms(tmp_path / "done", id=("0", "1"), max_turns=2).path
+    path = shutil.copytree(finished, tmp_path / "going")
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
     (path / "results.json").unlink()
-    return RunData(path), b"".join(lines[2:]), (done / "results.json").read_bytes()
+    return RunData(path), b"".join(lines[2:]), (finished / "results.json").read_bytes()
 
 
-def test_new_turns_appear(going, monkeypatch):
-    folder, rest, results = going
-    seen, addresses = [], []
+def test_new_turns_appear(run_in_progress, monkeypatch):
+    folder, remaining_lines, results = run_in_progress
+    bodies, addresses = [], []
 
-    def between(seconds):
+    def check_between(seconds):
         assert seconds >= module.MIN_INTERVAL_SECONDS
-        seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
+        bodies.append(fetch(f"{addresses[0]}report/questions/0.html"))
         view = json.loads((folder.path / "turns.jsonl").read_bytes().splitlines()[0])["views"][0]
-        assert fetched(addresses[0] + view["file"]) == (folder.path / view["file"]).read_bytes()
+        assert fetch(addresses[0] + view["file"]) == (folder.path / view["file"]).read_bytes()
         with (folder.path / "turns.jsonl").open("ab") as log:
-            log.write(rest)
+            log.write(remaining_lines)
         (folder.path / "results.json").write_bytes(results)
 
-    def over(self):
-        seen.append(fetched(f"{addresses[0]}report/questions/0.html"))
+    def check_last(self):
+        bodies.append(fetch(f"{addresses[0]}report/questions/0.html"))
         for name in ("turns.jsonl", "config.json", "report/../config.json", "views/../config.json"):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                fetched(addresses[0] + name)
+                fetch(addresses[0] + name)
             refused.value.close()
-        raise Ended
+        raise WatchEnded
 
-    monkeypatch.setattr(module.time, "sleep", between)
-    monkeypatch.setattr(module.LocalServer, "wait", over)
-    with pytest.raises(Ended):
+    monkeypatch.setattr(module.time, "sleep", check_between)
+    monkeypatch.setattr(module.LocalServer, "wait", check_last)
+    with pytest.raises(WatchEnded):
         watch_run(folder, 0, addresses.append, processes=1)
-    before, after = seen
+    before, after = bodies
     assert b"IN PROGRESS" in before
     assert b"IN PROGRESS" not in after
     assert after.count(b'class="turn"') == before.count(b'class="turn"') + 1

@@ -2,11 +2,7 @@
 
 from render_agent.dialogue.state import Status
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.pages.words import (
-    CAUSE_WORDS,
-    STATUS_WORDS,
-    TYPE_WORDS,
-)
+from render_agent.report.pages.words import CAUSE_WORDS, STATUS_WORDS, TYPE_WORDS
 from render_agent.tasks.question_types import DIRECTION, TYPES
 
 

@@ -8,6 +8,7 @@ import yaml
 from click.testing import CliRunner
 from factories import TREE
 from factories.runs import make_config, make_questions, play, spread_over_rooms, walking_engine
+from factories.sweeps import sweep, write_sweep
 
 from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
@@ -20,81 +21,58 @@ from render_agent.score.comparison import Side, compare
 EXAMPLE = TREE / "examples" / "views.yaml"
 
 
-def write(folder, *, count=4, **more):
-    """Write a sweep file over small questions and return its path."""
-    options = {
-        "benchmark": str(make_questions(folder, count)),
-        "engine": "scripted",
-        "image_size": "96x72",
-        "max_turns": 3,
-    }
-    given = {"name": "small", "options": options | more.pop("options", {}), **more}
-    file = folder / "sweep.yaml"
-    file.write_text(yaml.safe_dump(given, sort_keys=False))
-    return file
-
-
 GRID = {"model": ["random", "explorer"], "views": ["free", "none"]}
 
 
-def sweep(*words, code=0):
-    """Run the command and return its standard output."""
-    done = CliRunner().invoke(cli, ["sweep", *map(str, words)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done.stdout
-
-
-def table(file, output, *more):
+def run_cells(file, output, *arguments):
     """Run a sweep and return its rows."""
-    return json.loads(sweep(file, "--output", output, "--json", *more))["cells"]
+    return json.loads(sweep(file, "--output", output, "--json", *arguments))["cells"]
 
 
-def turns(place):
+def run_files(folder):
     """Return the content and modification time of every run's log and results."""
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
-        for run in list_runs(place)
+        for run in list_runs(folder)
         for path in (run / "turns.jsonl", run / "results.json")
     }
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def finished_sweep(tmp_path_factory):
     """Return the file, the run folders and the rows of a finished sweep."""
     folder = tmp_path_factory.mktemp("sweep")
-    file = write(folder, grid=GRID)
-    rows = table(file, folder)
+    file = write_sweep(folder, grid=GRID)
+    rows = run_cells(file, folder)
     return file, folder / "sweep_small", rows
 
 
-def test_one_run_and_row_per_combination(done):
-    _, place, rows = done
-    runs = list_runs(place)
+def test_one_run_and_row_per_combination(finished_sweep):
+    _, folder, rows = finished_sweep
+    runs = list_runs(folder)
     assert [row["runs"] for row in rows] == [[path.name] for path in runs]
     assert [row["label"] for row in rows] == [
         f"model={model}, views={views}" for model in GRID["model"] for views in GRID["views"]
     ]
     first = RunData(runs[0])
     for row, path in zip(rows, runs, strict=True):
-        folder = RunData(path)
-        results = folder.saved_results
-        assert row["label"] == f"model={folder.config.model}, views={folder.config.views}"
+        run = RunData(path)
+        results = run.saved_results
+        assert row["label"] == f"model={run.config.model}, views={run.config.views}"
         assert row["official"] == results["official"]
         assert row["per_question"]["turns"] == results["totals"]["turns"] / 4
         assert row["per_question"]["tokens_in"] == results["totals"]["tokens"]["in"] / 4
         assert (row["status"], row["scored"], row["failed"]) == ("complete", 4, 0)
         if path is not runs[0]:
-            sides = (Side(one.name, one.saved_results) for one in (first, folder))
+            sides = (Side(each.name, each.saved_results) for each in (first, run))
             expected = compare(*sides)["differences"]["official"]["difference"]
             assert row["difference"] == expected
     assert "difference" not in rows[0]
 
 
-def test_printed_table_has_the_scores(done):
-    file, place, rows = done
-    arguments = ["sweep", str(file), "--output", str(place.parent)]
+def test_printed_table_has_the_scores(finished_sweep):
+    file, folder, rows = finished_sweep
+    arguments = ["sweep", str(file), "--output", str(folder.parent)]
     printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"}).output
     for row in rows:
         lines = [line for line in printed.splitlines() if line.strip().startswith(row["label"])]
@@ -102,13 +80,15 @@ def test_printed_table_has_the_scores(done):
     assert "blind" in printed
 
 
-def test_cost_has_a_column_if_it_is_known(done, tmp_path):
-    file, place, rows = done
+def test_cost_has_a_column_if_it_is_known(finished_sweep, tmp_path):
+    file, folder, rows = finished_sweep
     prices = tmp_path / "prices.yaml"
     prices.write_text("- {models: [random], in: 100, out: 100}")
-    tables = [(file, place.parent, rows)]
-    file = write(tmp_path, grid={"model": ["random", "explorer"]}, options={"prices": str(prices)})
-    tables.append((file, tmp_path, table(file, tmp_path)))
+    tables = [(file, folder.parent, rows)]
+    file = write_sweep(
+        tmp_path, grid={"model": ["random", "explorer"]}, options={"prices": str(prices)}
+    )
+    tables.append((file, tmp_path, run_cells(file, tmp_path)))
     for file, output, rows in tables:
         arguments = ["sweep", str(file), "--output", str(output)]
         printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "300"}).output
@@ -123,108 +103,108 @@ def test_cost_has_a_column_if_it_is_known(done, tmp_path):
             assert line.endswith("–") == (bool(costs[0]) and cost is None)
 
 
-def test_finished_cells_are_not_run_again(done):
-    file, place, rows = done
-    before = turns(place)
-    printed = json.loads(sweep(file, "--output", place.parent, "--json"))
-    assert turns(place) == before
+def test_finished_cells_are_not_run_again(finished_sweep):
+    file, folder, rows = finished_sweep
+    before = run_files(folder)
+    printed = json.loads(sweep(file, "--output", folder.parent, "--json"))
+    assert run_files(folder) == before
     assert printed["cells"] == rows
     assert printed["errors"] == {}
     assert printed["baseline"] == "model=random, views=free"
 
 
-def test_edited_file_reuses_existing_cells(done, tmp_path):
-    file, place, _ = done
-    before = turns(place)
-    given = yaml.safe_load(file.read_text())
+def test_edited_file_reuses_existing_cells(finished_sweep, tmp_path):
+    file, folder, _ = finished_sweep
+    before = run_files(folder)
+    content = yaml.safe_load(file.read_text())
     edited = tmp_path / "sweep.yaml"
-    given["grid"] = {"views": ["none", "free"], "model": ["explorer", "frequency"]}
-    edited.write_text(yaml.safe_dump(given, sort_keys=False))
-    rows = table(edited, place.parent)
-    after = turns(place)
+    content["grid"] = {"views": ["none", "free"], "model": ["explorer", "frequency"]}
+    edited.write_text(yaml.safe_dump(content, sort_keys=False))
+    rows = run_cells(edited, folder.parent)
+    after = run_files(folder)
     assert before.items() <= after.items()
-    assert len(list_runs(place)) == 6
+    assert len(list_runs(folder)) == 6
     assert [row["label"] for row in rows] == [
         "views=none, model=explorer",
         "views=none, model=frequency",
         "views=free, model=explorer",
         "views=free, model=frequency",
     ]
-    assert len(table(file, place.parent)) == 4
-    assert turns(place) == after
+    assert len(run_cells(file, folder.parent)) == 4
+    assert run_files(folder) == after
 
 
-def known(file, output, *more):
+def reproducible_cells(file, output, *arguments):
     """Return the rows without values that differ between equivalent runs: names, time, number of calls."""
-    rows = table(file, output, *more)
+    rows = run_cells(file, output, *arguments)
     for row in rows:
         del row["runs"], row["per_question"]["seconds"], row["per_question"]["calls"]
     return rows
 
 
 def test_failing_cell_does_not_stop_the_others(tmp_path, monkeypatch):
-    file = write(tmp_path, grid={"model": ["random", "explorer", "frequency"]})
+    file = write_sweep(tmp_path, grid={"model": ["random", "explorer", "frequency"]})
 
-    def watch(run, **more):
+    def fail_explorer(run, **options):
         if run.config.model == "explorer":
             run.close()
             raise EngineError("the engine stopped")
-        return real(run, **more)
+        return run_with_progress(run, **options)
 
-    real = run_commands.run_with_progress
+    run_with_progress = run_commands.run_with_progress
     with monkeypatch.context() as patched:
-        patched.setattr(run_commands, "run_with_progress", watch)
+        patched.setattr(run_commands, "run_with_progress", fail_explorer)
         output = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
     assert output["errors"] == {"model=explorer": "the engine stopped"}
     assert [cell["status"] for cell in output["cells"]] == ["complete", "unfinished", "complete"]
-    before = turns_of_complete(tmp_path / "sweep_small")
-    assert [row["status"] for row in table(file, tmp_path)] == ["complete"] * 3
-    assert before.items() <= turns_of_complete(tmp_path / "sweep_small").items()
+    before = log_times(tmp_path / "sweep_small")
+    assert [row["status"] for row in run_cells(file, tmp_path)] == ["complete"] * 3
+    assert before.items() <= log_times(tmp_path / "sweep_small").items()
     assert len(list_runs(tmp_path / "sweep_small")) == 3
 
 
 def test_failed_questions_are_retried(tmp_path):
-    file = write(tmp_path, grid={"model": ["random", "explorer"]})
-    whole = known(file, tmp_path)
-    place = tmp_path / "sweep_small"
-    first, second = list_runs(place)
-    *others, last = RunData(second).lines()
-    nothing = dict.fromkeys(last.keys() - {"question_id", "turn", "phase", "events"})
-    failed = last | nothing | {"views": [], "messages": [], "error": "EngineError: gone"}
-    lines = "".join(json.dumps(line) + "\n" for line in [*others, failed])
+    file = write_sweep(tmp_path, grid={"model": ["random", "explorer"]})
+    expected = reproducible_cells(file, tmp_path)
+    folder = tmp_path / "sweep_small"
+    first, second = list_runs(folder)
+    *earlier_lines, last = RunData(second).lines()
+    empty_fields = dict.fromkeys(last.keys() - {"question_id", "turn", "phase", "events"})
+    failed = last | empty_fields | {"views": [], "messages": [], "error": "EngineError: gone"}
+    lines = "".join(json.dumps(line) + "\n" for line in [*earlier_lines, failed])
     (second / "turns.jsonl").write_text(lines)
     rescored = CliRunner().invoke(cli, ["rescore", str(second), "--json"])
     assert json.loads(rescored.stdout)["counts"]["failed"] == 1
-    before = turns(place)
-    assert known(file, tmp_path) == whole
-    assert list_runs(place) == [first, second]
-    after = turns(place)
+    before = run_files(folder)
+    assert reproducible_cells(file, tmp_path) == expected
+    assert list_runs(folder) == [first, second]
+    after = run_files(folder)
     assert after[first / "turns.jsonl"] == before[first / "turns.jsonl"]
     assert after[second / "turns.jsonl"][0].startswith(lines.encode())
 
 
-def turns_of_complete(place):
+def log_times(folder):
     return {
         run: (run / "turns.jsonl").stat().st_mtime_ns
-        for run in list_runs(place)
+        for run in list_runs(folder)
         if (run / "results.json").exists()
     }
 
 
 def test_invalid_cell_is_reported_before_any_run(tmp_path):
-    file = write(tmp_path, grid={"model": ["random", str(tmp_path / "no-such-model")]})
+    file = write_sweep(tmp_path, grid={"model": ["random", str(tmp_path / "no-such-model")]})
     with pytest.raises(SetupError, match=r"^model=.*no-such-model: .*no-such-model"):
         sweep(file, "--output", tmp_path)
     assert list_runs(tmp_path / "sweep_small") == []
 
 
 def test_command_line_overrides_common_options(tmp_path):
-    file = write(tmp_path, runs=[{"label": "one"}, {"label": "two", "seed": 3}])
-    words = ("--output", tmp_path, "--limit", 2, "--model", "random")
-    rows = json.loads(sweep(file, *words, "--json"))["cells"]
-    one, two = (RunData(path) for path in list_runs(tmp_path / "sweep_small"))
-    assert (one.config.limit, one.config.model, one.config.seed) == (2, "random", 0)
-    assert (two.config.limit, two.config.model, two.config.seed) == (2, "random", 3)
+    file = write_sweep(tmp_path, runs=[{"label": "one"}, {"label": "two", "seed": 3}])
+    arguments = ("--output", tmp_path, "--limit", 2, "--model", "random")
+    rows = json.loads(sweep(file, *arguments, "--json"))["cells"]
+    first, second = (RunData(path) for path in list_runs(tmp_path / "sweep_small"))
+    assert (first.config.limit, first.config.model, first.config.seed) == (2, "random", 0)
+    assert (second.config.limit, second.config.model, second.config.seed) == (2, "random", 3)
     assert [row["label"] for row in rows] == ["one", "two"]
     assert all("PARTIAL" in " ".join(row["notes"]) for row in rows)
     with pytest.raises(UsageError, match=r"sweep.yaml: --seed .*\(two\)"):
@@ -232,7 +212,7 @@ def test_command_line_overrides_common_options(tmp_path):
 
 
 def test_dry_run(tmp_path):
-    file = write(tmp_path, grid=GRID, baseline={"model": "explorer", "views": "none"})
+    file = write_sweep(tmp_path, grid=GRID, baseline={"model": "explorer", "views": "none"})
     output = sweep(file, "--output", tmp_path / "runs", "--dry-run")
     assert "model=explorer, views=none (baseline): 4 questions" in output
     assert output.count("4 questions") == 4
@@ -240,7 +220,7 @@ def test_dry_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("keys", "message"),
     [
         ({"grid": {"views": ["free", "sideways"]}}, r"'sideways'.*random-walk"),
         ({"grid": {"view": ["free"]}}, "grid: .*'view'.*'views'"),
@@ -260,23 +240,18 @@ def test_dry_run(tmp_path):
         ({"grid": {"devices": [["cpu", "cuda"]], "workers": [3]}}, "--devices"),
     ],
 )
-def test_invalid_options(tmp_path, given, said):
-    file = write(tmp_path, **given)
-    with pytest.raises(UsageError, match=f"^{file}: {said}|{file}: .*{said}"):
+def test_invalid_options(tmp_path, keys, message):
+    file = write_sweep(tmp_path, **keys)
+    with pytest.raises(UsageError, match=f"^{file}: {message}|{file}: .*{message}"):
         read_sweep(file, {}, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a: [", r"line 1"),
-        ("- 1", "name, options"),
-        ("", "Set grid or runs"),
-    ],
+    ("text", "message"), [("a: [", r"line 1"), ("- 1", "name, options"), ("", "Set grid or runs")]
 )
-def test_invalid_files(tmp_path, text, said):
+def test_invalid_files(tmp_path, text, message):
     (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         read_sweep(tmp_path / "a.yaml", {}, tmp_path)
     with pytest.raises(UsageError, match=r"b\.yaml"):
         sweep(tmp_path / "b.yaml")
@@ -285,8 +260,8 @@ def test_invalid_files(tmp_path, text, said):
 @pytest.mark.slow
 def test_example_runs(tmp_path):
     assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 12
-    few = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")
-    rows = json.loads(sweep(EXAMPLE, "--output", tmp_path, *few, "--json"))["cells"]
+    options = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")
+    rows = json.loads(sweep(EXAMPLE, "--output", tmp_path, *options, "--json"))["cells"]
     assert len(rows) == 12
     assert {row["status"] for row in rows} == {"complete"}
 
@@ -294,10 +269,10 @@ def test_example_runs(tmp_path):
 def test_sweep_in_the_docs_is_valid(tmp_path):
     output = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
     (tmp_path / "a.yaml").write_text(output.split("```yaml\n")[1].split("```")[0])
-    asked = read_sweep(tmp_path / "a.yaml", {}, tmp_path)
-    assert len(asked.cells) == 4 * 2 + 1
-    assert asked.baseline == "views=free, max_turns=9"
-    assert asked.cells[-1].label == "mirrored rooms"
+    sweep_plan = read_sweep(tmp_path / "a.yaml", {}, tmp_path)
+    assert len(sweep_plan.cells) == 4 * 2 + 1
+    assert sweep_plan.baseline == "views=free, max_turns=9"
+    assert sweep_plan.cells[-1].label == "mirrored rooms"
 
 
 def test_cells_about_other_scans_are_not_paired(tmp_path):

@@ -5,12 +5,9 @@ import random
 from xml.etree import ElementTree
 
 import pytest
-import yaml
-from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_questions
+from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.main import cli
 from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page
 from render_agent.report.sweep.cells import find_cells
 from render_agent.report.sweep.plan import read_sweep
@@ -23,18 +20,9 @@ HISTORY = {"history": ["all", "10", "2"]}
 FEEDBACK = {"feedback": ["on", "off"]}
 
 
-def write(folder, **keys):
-    """Write a sweep file over small questions and return its path."""
-    options = {"benchmark": str(make_questions(folder, 4)), "engine": "scripted", "max_turns": 3}
-    file = folder / "sweep.yaml"
-    content = {"name": "s", "options": options | {"image_size": "96x72"}, **keys}
-    file.write_text(yaml.safe_dump(content, sort_keys=False))
-    return file
-
-
-def made(folder, **keys):
+def written_sweep(folder, **keys):
     """Return the sweep of a file, and made figures of its rows."""
-    plan = read_sweep(write(folder, **keys), {}, folder)
+    plan = read_sweep(write_sweep(folder, name="s", **keys), {}, folder)
     figures = {"status": "complete", "official_interval": [0, 100]}
     rows = [{"label": label, "official": 10.0 * n, **figures} for n, label in enumerate(plan.rows)]
     return plan, rows
@@ -46,7 +34,7 @@ def texts(svg):
 
 @pytest.mark.parametrize("grid", [HISTORY, HISTORY | FEEDBACK, FEEDBACK | HISTORY])
 def test_numbers_ascend_and_all_is_last(tmp_path, grid):
-    plan, rows = made(tmp_path, grid=grid)
+    plan, rows = written_sweep(tmp_path, grid=grid)
     random.Random(0).shuffle(rows)
     curves = find_curves(plan, rows)
     assert (curves.option, curves.values) == ("history", ["2", "10", "all"])
@@ -56,15 +44,15 @@ def test_numbers_ascend_and_all_is_last(tmp_path, grid):
         for value, row in points.items():
             assert f"history={value}" in row["label"]
             assert label in row["label"]
-    drawn = texts(draw_curves(curves, "Sweep s"))
-    assert [text for text in drawn if text in curves.values] == curves.values
-    assert {"--history", "Sweep s"} <= set(drawn)
-    assert (len(grid) > 1) == ("feedback=off" in drawn)
+    labels = texts(draw_curves(curves, "Sweep s"))
+    assert [text for text in labels if text in curves.values] == curves.values
+    assert {"--history", "Sweep s"} <= set(labels)
+    assert (len(grid) > 1) == ("feedback=off" in labels)
 
 
 def test_option_with_the_most_values_is_the_axis(tmp_path):
     grid = {"max_turns": [2, 3, 4], "history": ["1", "2", "3", "all"]}
-    curves = find_curves(*made(tmp_path, grid=grid))
+    curves = find_curves(*written_sweep(tmp_path, grid=grid))
     assert (curves.option, len(curves.rows)) == ("history", 3)
 
 
@@ -80,7 +68,7 @@ def test_sweeps_in_the_docs_plot_the_score_over_history(tmp_path):
 
 
 def test_another_run_is_a_point_beside_the_curve(tmp_path):
-    plan, rows = made(tmp_path, grid=HISTORY, runs=[{"label": "fixed", "views": "tour"}])
+    plan, rows = written_sweep(tmp_path, grid=HISTORY, runs=[{"label": "fixed", "views": "tour"}])
     curves = find_curves(plan, rows)
     assert {label: len(points) for label, points in curves.rows.items()} == {
         "views=free": 3,
@@ -103,31 +91,28 @@ def test_another_run_is_a_point_beside_the_curve(tmp_path):
     ],
 )
 def test_rows_without_a_curve_are_named(tmp_path, keys):
-    plan, rows = made(tmp_path, **keys)
+    plan, rows = written_sweep(tmp_path, **keys)
     assert find_curves(plan, rows) is None
-    drawn = texts(write_sweep_plot(plan, rows).read_text())
-    assert {row["label"] for row in rows} <= set(drawn)
+    labels = texts(write_sweep_plot(plan, rows).read_text())
+    assert {row["label"] for row in rows} <= set(labels)
 
 
 def test_only_complete_rows_are_plotted(tmp_path):
-    plan, rows = made(tmp_path, grid=HISTORY)
+    plan, rows = written_sweep(tmp_path, grid=HISTORY)
     for row in rows:
         row["status"] = "unfinished"
     assert write_sweep_plot(plan, rows) is None
     rows[0]["status"] = "complete"
-    drawn = texts(write_sweep_plot(plan, rows).read_text())
-    assert rows[0]["label"] in drawn
-    assert rows[1]["label"] not in drawn
+    labels = texts(write_sweep_plot(plan, rows).read_text())
+    assert rows[0]["label"] in labels
+    assert rows[1]["label"] not in labels
 
 
 def test_command_plots_its_table(tmp_path):
-    file = write(tmp_path, grid=HISTORY, seeds=[1, 2])
-    words = ["sweep", str(file), "--output", str(tmp_path), "--json"]
-    done = CliRunner().invoke(cli, words)
-    assert done.exit_code == 0, done.output
-    plot = tmp_path / "sweep_s" / SWEEP_PLOT
-    assert json.loads(done.stdout)["plot"] == str(plot)
-    assert str(plot) in done.stderr
+    file = write_sweep(tmp_path, grid=HISTORY, seeds=[1, 2])
+    output = json.loads(sweep(file, "--output", tmp_path, "--json"))
+    plot = tmp_path / "sweep_small" / SWEEP_PLOT
+    assert output["plot"] == str(plot)
     before = plot.read_bytes()
     plan = read_sweep(file, {}, tmp_path)
     rows = sweep_rows(plan, find_cells(plan))

@@ -4,11 +4,9 @@ import json
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_questions
+from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.main import cli
 from render_agent.errors import UsageError
 from render_agent.report.sweep.plan import read_sweep
 from render_agent.runs.read import RunData, list_runs
@@ -23,90 +21,81 @@ RUNS = [
 ]
 
 
-def sweep(*words):
-    """Run the command and return its JSON output."""
-    done = CliRunner().invoke(cli, ["sweep", *map(str, words), "--json"])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+def run_sweep(*arguments):
+    return json.loads(sweep(*arguments, "--json"))
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def finished_sweep(tmp_path_factory):
     """Return the output, the run folders and the file of a finished sweep over two seeds."""
     folder = tmp_path_factory.mktemp("seeds")
-    options = {
-        "benchmark": str(make_questions(folder, 6)),
-        "engine": "scripted",
-        "model": "wanderer",
-        "temperature": 1,
-        "image_size": "96x72",
-        "max_turns": 3,
-    }
-    file = folder / "sweep.yaml"
-    given = {"name": "small", "options": options, "seeds": [3, 5], "runs": RUNS}
-    file.write_text(yaml.safe_dump(given, sort_keys=False))
-    return sweep(file, "--output", folder), folder / "sweep_small", file
+    options = {"model": "wanderer", "temperature": 1}
+    file = write_sweep(folder, count=6, options=options, seeds=[3, 5], runs=RUNS)
+    return run_sweep(file, "--output", folder), folder / "sweep_small", file
 
 
-def runs_of(place, label, output):
+def runs_of(sweep_folder, label, output):
     """Return the results of the runs of a row by seed, and the row."""
     row = next(row for row in output["cells"] if row["label"] == label)
-    folders = [RunData(place / name) for name in row["runs"]]
-    return {folder.config.seed: folder.saved_results for folder in folders}, row
+    runs = [RunData(sweep_folder / name) for name in row["runs"]]
+    return {folder.config.seed: folder.saved_results for folder in runs}, row
 
 
-def test_row_is_the_mean_over_seeds(done):
-    output, place, _ = done
+def test_row_is_the_mean_over_seeds(finished_sweep):
+    output, folder, _ = finished_sweep
     assert [row["label"] for row in output["cells"]] == [run["label"] for run in RUNS]
-    assert len(list_runs(place)) == 6
+    assert len(list_runs(folder)) == 6
     for run in RUNS:
-        found, row = runs_of(place, run["label"], output)
-        assert found.keys() == {3, 5}
-        mean = sum(results["official"] for results in found.values()) / 2
+        results_by_seed, row = runs_of(folder, run["label"], output)
+        assert results_by_seed.keys() == {3, 5}
+        mean = sum(results["official"] for results in results_by_seed.values()) / 2
         assert row["official"] == pytest.approx(mean)
         assert (row["questions"], row["scored"], row["status"]) == (12, 12, "complete")
         for name in ("turns", "renders", "tokens_in", "tokens_out"):
-            rows = [line[name] for results in found.values() for line in results["questions"]]
+            rows = [
+                line[name] for results in results_by_seed.values() for line in results["questions"]
+            ]
             assert row["per_question"][name] == pytest.approx(sum(rows) / 12)
 
 
-def test_differences_are_paired_by_seed(done):
-    output, place, _ = done
-    base, _ = runs_of(place, "by chance", output)
-    ours, row = runs_of(place, "as many turns", output)
-    paired = [
-        compare(Side("a", base[seed]), Side("b", ours[seed]))["differences"]["official"]
+def test_differences_are_paired_by_seed(finished_sweep):
+    output, folder, _ = finished_sweep
+    baseline, _ = runs_of(folder, "by chance", output)
+    ours, row = runs_of(folder, "as many turns", output)
+    comparisons = [
+        compare(Side("a", baseline[seed]), Side("b", ours[seed]))["differences"]["official"]
         for seed in (3, 5)
     ]
-    assert row["difference"] == pytest.approx(sum(one["difference"] for one in paired) / 2)
+    assert row["difference"] == pytest.approx(
+        sum(comparison["difference"] for comparison in comparisons) / 2
+    )
     assert output["baseline"] == "by chance"
 
 
-def test_row_with_a_missing_seed_is_unfinished(done, tmp_path):
-    output, place, file = done
-    given = yaml.safe_load(file.read_text())
-    more = tmp_path / "sweep.yaml"
-    more.write_text(yaml.safe_dump({**given, "seeds": [3, 5, 8]}, sort_keys=False))
-    from render_agent.report.sweep.cells import find_cells
+def test_row_with_a_missing_seed_is_unfinished(finished_sweep, tmp_path):
+    output, folder, file = finished_sweep
+    content = yaml.safe_load(file.read_text())
+    extended = tmp_path / "sweep.yaml"
+    extended.write_text(yaml.safe_dump({**content, "seeds": [3, 5, 8]}, sort_keys=False))
+    from render_agent.report.sweep.grid import find_cells
+
     from render_agent.report.sweep.table import sweep_rows
 
-    asked = read_sweep(more, {}, place.parent)
-    rows = sweep_rows(asked, find_cells(asked))
+    plan = read_sweep(extended, {}, folder.parent)
+    rows = sweep_rows(plan, find_cells(plan))
     assert {row["status"] for row in rows} == {"unfinished"}
     assert [row["official"] for row in rows] == [row["official"] for row in output["cells"]]
     with pytest.raises(UsageError, match=r"sweep.yaml: --seed .*\(by chance\)"):
-        read_sweep(more, {"seed": 1}, place.parent)
+        read_sweep(extended, {"seed": 1}, folder.parent)
 
 
 @pytest.mark.slow
 def test_example_choose_runs(tmp_path):
-    few = tmp_path / "choose.yaml"
-    given = yaml.safe_load(EXAMPLE.read_text("utf-8"))
-    given["seeds"] = [0]
-    given["options"] |= {"model": "wanderer", "image_size": "64x48", "max_turns": 2}
-    few.write_text(yaml.safe_dump(given, sort_keys=False))
-    output = sweep(few, "--output", tmp_path, "--scene", "room07", "--limit", 1)
+    file = tmp_path / "choose.yaml"
+    content = yaml.safe_load(EXAMPLE.read_text("utf-8"))
+    content["seeds"] = [0]
+    content["options"] |= {"model": "wanderer", "image_size": "64x48", "max_turns": 2}
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    output = run_sweep(file, "--output", tmp_path, "--scene", "room07", "--limit", 1)
     assert {row["status"] for row in output["cells"]} == {"complete"}
-    assert len(output["cells"]) == len(given["runs"])
+    assert len(output["cells"]) == len(content["runs"])
