@@ -1,4 +1,4 @@
-"""Estimates for runs with agents, compared with what the runs take."""
+"""Estimates for runs with agents, compared with the actual tokens and disk space."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ from render_agent.runs.preflight import count_images, disk_needed
 TURNS, QUESTIONS = 4, 3
 
 
-class Rewording(WandererPolicy):
+class RewordingPolicy(WandererPolicy):
     """Wanders, and returns alternative wordings on request."""
 
     def samples(self, request):
@@ -36,7 +36,7 @@ class Rewording(WandererPolicy):
         return super().samples(request)
 
 
-class Counting(ScriptedEngine):
+class CountingEngine(ScriptedEngine):
     """A scripted engine that counts requests, replies and images."""
 
     def __init__(self, policy):
@@ -66,40 +66,42 @@ AGENTS = {
 def test_estimate_bounds_the_run(tmp_path, agent):
     options = {"temperature": 1.0, "max_turns": TURNS, "agent": agent, "max_new_tokens": 64}
     options |= AGENTS[agent]
-    asked = make_questions(tmp_path, QUESTIONS)
-    config = make_config(tmp_path, asked, **options)
+    question_file = make_questions(tmp_path, QUESTIONS)
+    config = make_config(tmp_path, question_file, **options)
     parts = build(config)
     questions = parts.questions()
-    engine = Counting(Rewording(questions, 0))
-    path, results = play(tmp_path, asked, engine, **options)
+    engine = CountingEngine(RewordingPolicy(questions, 0))
+    path, results = play(tmp_path, question_file, engine, **options)
     assert results["totals"]["turns"] == QUESTIONS * TURNS
 
     opening = json.loads((path / "turns.jsonl").read_text().splitlines()[0])["messages"]
-    said = estimate(parts, QUESTIONS, opening)
-    assert engine.requests == said.requests
-    assert engine.replies == said.reply_tokens // 64
+    estimated = estimate(parts, QUESTIONS, opening)
+    assert engine.requests == estimated.requests
+    assert engine.replies == estimated.reply_tokens // 64
     large = replace(config, image_size=(960, 720))
-    sides = [image_tokens("", *one.image_size) for one in (config, large)]
-    more = estimate(build(large), QUESTIONS, opening).prompt_tokens - said.prompt_tokens
-    read, rest = divmod(more, sides[1] - sides[0])
-    assert rest == 0
-    least = 0.85 if agent == "show:3" else 1  # two moves may lead to the same view
-    assert least * read <= engine.images <= read
+    sides = [image_tokens("", *each_config.image_size) for each_config in (config, large)]
+    extra_tokens = (
+        estimate(build(large), QUESTIONS, opening).prompt_tokens - estimated.prompt_tokens
+    )
+    read, remainder = divmod(extra_tokens, sides[1] - sides[0])
+    assert remainder == 0
+    min_share = 0.85 if agent == "show:3" else 1  # two moves may lead to the same view
+    assert min_share * read <= engine.images <= read
 
     stored = list((path / "views").rglob("*.png"))
     assert 0.85 * count_images(parts, questions) <= len(stored)
     assert len(stored) <= count_images(parts, questions)
     assert len(stored) == results["totals"]["renders"]
-    taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    folder_size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     lines = (path / "turns.jsonl").stat().st_size
-    assert taken < disk_needed(parts, questions)
+    assert folder_size < disk_needed(parts, questions)
     assert lines < disk_needed(parts, questions, 0.0)
 
 
-def config_of(tmp_path, **more):
+def config_of(tmp_path, **changes):
     options = {"temperature": 1.0, "max_turns": 5, "agent": "lookahead:4", "verifier": ("judge",)}
     return make_config(
-        tmp_path, make_questions(tmp_path, 2), engine="transformers", **options | more
+        tmp_path, make_questions(tmp_path, 2), engine="transformers", **options | changes
     )
 
 
@@ -114,11 +116,11 @@ def config_of(tmp_path, **more):
 )
 def test_judge_requests_are_estimated_per_candidate(tmp_path, options, requests):
     config = config_of(tmp_path, **options)
-    said = estimate(build(config), 2, [])
-    assert said.judge_requests == 2 * requests
-    assert (said.judge_prompt_tokens > 0) == (requests > 0)
-    assert said.judge_reply_tokens == 0 or config.judge_mode == "json"
-    assert said.judge_model == ("some" if "judge:some" in config.verifier else None)
+    estimated = estimate(build(config), 2, [])
+    assert estimated.judge_requests == 2 * requests
+    assert (estimated.judge_prompt_tokens > 0) == (requests > 0)
+    assert estimated.judge_reply_tokens == 0 or config.judge_mode == "json"
+    assert estimated.judge_model == ("some" if "judge:some" in config.verifier else None)
 
 
 def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
@@ -130,9 +132,9 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
     assert output["choosing"]["verifiers"] == [{"name": "random"}]
     assert output["estimate"]["reply_tokens"] == 3 * 4 * 3 * 512
     assert dry_run(make_config(tmp_path, questions, **options)) == 0
-    words = capsys.readouterr().out
-    assert "agent lookahead:3: 3 replies per turn, scored by random" in words
-    assert "at most 29 images" in words
+    printed = capsys.readouterr().out
+    assert "agent lookahead:3: 3 replies per turn, scored by random" in printed
+    assert "at most 29 images" in printed
 
 
 @pytest.mark.parametrize(
@@ -152,8 +154,10 @@ def test_engine_capacity_covers_images_and_rows(tmp_path, options, images, candi
     workload = build(config).workload
     assert vllm_options(config, {}, workload.max_images).images == images
     loaded = load(small_model())
-    one = loaded.inputs.family.image_tokens(*config.image_size, loaded.inputs.processor, {})
+    tokens_per_image = loaded.inputs.family.image_tokens(
+        *config.image_size, loaded.inputs.processor, {}
+    )
     texts = INSTRUCTIONS + config.max_turns * (USUAL_REPLY + FEEDBACK)
     assert estimate_dialogue_tokens(loaded, config, {}, workload) == candidates * (
-        texts + images * one
+        texts + images * tokens_per_image
     )

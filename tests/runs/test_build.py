@@ -21,7 +21,7 @@ def parts_of(**options):
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         ({}, "--batch.*--ply.*--question"),
         ({"batch": True, "ply": "x.ply"}, "--batch.*--ply"),
@@ -31,8 +31,8 @@ def parts_of(**options):
         ({"batch": True, "option": ("A. x",)}, "--option.*--ply"),
     ],
 )
-def test_inconsistent_options_are_refused(options, named):
-    with pytest.raises(UsageError, match=named):
+def test_inconsistent_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
         build(RunConfig(**options))
 
 
@@ -65,7 +65,7 @@ def test_invalid_agents_are_refused(agent):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"agent": "vote:3", "temperature": 0}, "--temperature above 0"),
         ({"agent": "best:3"}, "needs --verifier random or learned:DIR"),
@@ -81,8 +81,8 @@ def test_invalid_agents_are_refused(agent):
         ({"agent": "lookahead:3", "verifier": ("random", "random")}, "named twice"),
     ],
 )
-def test_inconsistent_agent_options_are_refused(options, told):
-    with pytest.raises(UsageError, match=re.escape(told)):
+def test_inconsistent_agent_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
         parts_of(**{"temperature": 1} | options)
 
 
@@ -97,7 +97,7 @@ def test_geometry_is_the_default_verifier_for_rendered_moves():
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         ({"probe": ("map",), "views": "none"}, "--probe.*--views none"),
         ({"probe": ("pose",), "views": "tour"}, "--probe pose.*--views tour"),
@@ -114,8 +114,8 @@ def test_geometry_is_the_default_verifier_for_rendered_moves():
         ({"devices": ("cpu", "cpu"), "workers": 3}, "--devices.*--workers 3"),
     ],
 )
-def test_inconsistent_views_engines_and_workers_are_refused(options, named):
-    with pytest.raises(UsageError, match=named):
+def test_inconsistent_views_engines_and_workers_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
         parts_of(**options)
 
 
@@ -127,7 +127,7 @@ def test_inconsistent_options_leave_no_run_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         ({"views": "nowhere"}, "no view policy 'nowhere'"),
         ({"temperature": float("nan")}, "--temperature"),
@@ -135,8 +135,8 @@ def test_inconsistent_options_leave_no_run_folder(tmp_path):
         ({"max_turns": 0}, "--max-turns"),
     ],
 )
-def test_invalid_values_are_refused(options, named):
-    with pytest.raises(UsageError, match=named):
+def test_invalid_values_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
         parts_of(**options)
 
 
@@ -168,10 +168,10 @@ def test_parts_can_be_pickled():
     options = {"agent": "lookahead:3", "temperature": 1.0, "verifier": ("geometry", "random")}
     parts = parts_of(pictures="shuffled", **options)
     assert parts.prompt.instructions
-    again = pickle.loads(pickle.dumps(parts))
-    assert again.config == parts.config
-    assert [v.own_scene for v in again.verifiers] == [False, False]
-    assert again.prompt.instructions == parts.prompt.instructions
+    unpickled = pickle.loads(pickle.dumps(parts))
+    assert unpickled.config == parts.config
+    assert [v.own_scene for v in unpickled.verifiers] == [False, False]
+    assert unpickled.prompt.instructions == parts.prompt.instructions
 
 
 def test_default_model_depends_on_the_engine():

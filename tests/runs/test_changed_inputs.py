@@ -1,4 +1,4 @@
-"""Every command on runs whose inputs were changed: it refuses to combine, names what it derives again, or works."""
+"""Commands on runs whose inputs have changed: each refuses, names the changed input, or is unaffected."""
 
 import json
 import shutil
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from factories import TREE
 from factories.rooms import RED, box, room
-from factories.runs import make_config, truncate_log
+from factories.runs import finish_run, make_config, truncate_log
 from PIL import Image
 
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.runner import start_run
 
 POLICY = """
@@ -24,7 +23,7 @@ def policy(questions, seed):
 
 REFUSED, NAMED, WORKS = "refused", "named", "works"
 
-# What each command does if an input has changed. Show and ls print what is stored.
+# Behaviour of each command if an input has changed. Show and ls print stored values.
 CELLS = {
     "scan": {
         "continue": REFUSED,
@@ -145,14 +144,11 @@ class World:
         """Run all questions with the unchanged files."""
         options |= {"model": str(self.policy), "max_turns": 3}
         run = start_run(make_config(self.folder, self.questions, **options).absolute())
-        try:
-            run.go(NullObserver())
-        finally:
-            run.close()
+        finish_run(run)
         return run.path
 
     @contextmanager
-    def changed(self, which: str):
+    def changed(self, kind: str):
         """Change an input; yield its paths, one of which must be named."""
         files = {
             "scan": [self.folder / "room01.obj"],
@@ -164,18 +160,18 @@ class World:
             ],
             "question file": [self.questions],
             "policy": [self.policy],
-        }[which]
+        }[kind]
         before = {file: file.read_bytes() for file in files}
         for file, content in before.items():
-            file.write_bytes(edited(which, content))
+            file.write_bytes(edit(kind, content))
         yield files
         for file, content in before.items():
             file.write_bytes(content)
 
 
-def edited(which: str, content: bytes) -> bytes:
+def edit(kind: str, content: bytes) -> bytes:
     """Return a file with another meaning that is as valid as before."""
-    if which == "texture":
+    if kind == "texture":
         return content + b"\0"
     old, new = {
         "scan": (b"v 1.0000 0.8000", b"v 1.1000 0.8000"),
@@ -184,8 +180,8 @@ def edited(which: str, content: bytes) -> bytes:
         "questions of the run": (b'"truth": "3"', b'"truth": "4"'),
         "question file": (b'"ground_truth": "3"', b'"ground_truth": "4"'),
         "policy": (b'"answer": "3"', b'"answer": "5"'),
-    }[which]
-    assert old in content, (which, content[:2000])
+    }[kind]
+    assert old in content, (kind, content[:2000])
     return content.replace(old, new, 1)
 
 
@@ -217,30 +213,30 @@ def changed(world, request):
 @pytest.mark.parametrize(
     ("changed", "command"),
     [
-        pytest.param(which, command, marks=[pytest.mark.slow] if which in SLOW else [])
-        for which, commands in CELLS.items()
+        pytest.param(kind, command, marks=[pytest.mark.slow] if kind in SLOW else [])
+        for kind, commands in CELLS.items()
         for command in commands
     ],
     indirect=["changed"],
 )
 def test_commands_on_changed_inputs(changed, command, request, type_in, tmp_path):
     names, files = changed
-    which = request.node.callspec.params["changed"]
-    expected = CELLS[which][command]
+    kind = request.node.callspec.params["changed"]
+    expected = CELLS[kind][command]
     unfinished = shutil.copytree(names["unfinished"], tmp_path / "unfinished")
-    if which == "questions of the run":
+    if kind == "questions of the run":
         files = [*files, unfinished / "questions.jsonl"]
     before = {path.name for path in names["runs"].iterdir()}
-    words = COMMANDS[command].format(**{**names, "unfinished": unfinished}).split()
-    code, output, errors = type_in(*words, folder=tmp_path)
+    arguments = COMMANDS[command].format(**{**names, "unfinished": unfinished}).split()
+    code, output, errors = type_in(*arguments, folder=tmp_path)
     printed = (output + errors).replace("\n", " ")
-    named = [file for file in files if str(file) in printed]
+    named_files = [file for file in files if str(file) in printed]
     assert bool(code) == (expected == REFUSED), printed
-    assert bool(named) == (expected != WORKS), printed
+    assert bool(named_files) == (expected != WORKS), printed
     if expected == REFUSED:
         assert {path.name for path in names["runs"].iterdir()} == before
     if command == "report":
         page = (names["run"] / "report" / "index.html").read_text()
         assert ("changed since the run started" in page) == (expected == NAMED)
         has_plan = (names["run"] / "report" / "plans" / "room01.png").exists()
-        assert has_plan == (which not in ("scan", "texture", "materials"))
+        assert has_plan == (kind not in ("scan", "texture", "materials"))

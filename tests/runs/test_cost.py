@@ -1,4 +1,4 @@
-"""What a run costs, and the limit on it (`--max-cost`)."""
+"""The cost of a run, and its limit (`--max-cost`)."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 from factories.runs import (
     STEP,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -28,7 +29,6 @@ from render_agent.runs.cost.billing import Billing
 from render_agent.runs.cost.budget import Budget, OverBudgetError
 from render_agent.runs.cost.run_estimate import cost_bound, estimate
 from render_agent.runs.cost.turn_cost import TurnCost
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
@@ -63,15 +63,13 @@ def server():
 
 def start(tmp_path, url, **options):
     """Start a run over the server; return its folder and the error that stopped it, if any."""
-    asked = make_questions(tmp_path, QUESTIONS)
-    given = {"engine": "openai", "model": "made", "base_url": (url,), "batch_size": 1}
-    run = start_run(make_config(tmp_path, asked, max_turns=3, **given | options))
+    questions = make_questions(tmp_path, QUESTIONS)
+    defaults = {"engine": "openai", "model": "made", "base_url": (url,), "batch_size": 1}
+    run = start_run(make_config(tmp_path, questions, max_turns=3, **defaults | options))
     try:
-        run.go(NullObserver())
+        finish_run(run)
     except RunStoppedError as error:
         return run.path, str(error)
-    finally:
-        run.close()
     return run.path, None
 
 
@@ -92,15 +90,15 @@ def test_cost_counts_every_kind_of_token(tmp_path, server, prices):
 
 @NO_SDK
 @pytest.mark.parametrize("batched", [0, 4])
-def test_run_stops_at_its_limit_and_resumes_alike(tmp_path, server, prices, batched):
-    whole, _ = start(tmp_path, server.url, prices=prices, max_batched_turns=batched)
+def test_run_stops_at_its_limit_and_resumes_identically(tmp_path, server, prices, batched):
+    uninterrupted, _ = start(tmp_path, server.url, prices=prices, max_batched_turns=batched)
     limit = 7.5 * REPLY_USD
-    path, said = start(
+    path, message = start(
         tmp_path, server.url, prices=prices, max_cost=limit, max_batched_turns=batched
     )
-    assert said is not None
-    assert "--max-cost" in said
-    assert "--continue" in said
+    assert message is not None
+    assert "--max-cost" in message
+    assert "--continue" in message
     folder = RunData(path)
     assert not folder.finished
     assert len(folder.turns) == 7  # one more would exceed the limit
@@ -112,7 +110,7 @@ def test_run_stops_at_its_limit_and_resumes_alike(tmp_path, server, prices, batc
         resume(path, max_cost=10 * REPLY_USD)
     assert len(RunData(path).turns) == 10
     results = resume(path, max_cost=100.0)
-    assert transcripts(path) == transcripts(whole)
+    assert transcripts(path) == transcripts(uninterrupted)
     assert results["cost_usd"] == pytest.approx(3 * QUESTIONS * REPLY_USD)
 
 
@@ -120,28 +118,32 @@ def test_run_stops_at_its_limit_and_resumes_alike(tmp_path, server, prices, batc
 @pytest.mark.parametrize("batch_size", [2, 4])
 def test_limit_is_exceeded_by_at_most_the_turns_in_flight(tmp_path, server, prices, batch_size):
     limit = 0.5 * REPLY_USD
-    path, said = start(tmp_path, server.url, prices=prices, max_cost=limit, batch_size=batch_size)
-    assert said is not None
+    path, message = start(
+        tmp_path, server.url, prices=prices, max_cost=limit, batch_size=batch_size
+    )
+    assert message is not None
     assert 1 <= len(RunData(path).turns) <= 2 * batch_size
 
 
 @NO_SDK
 def test_complete_run_is_not_stopped(tmp_path, server, prices):
-    _, said = start(tmp_path, server.url, prices=prices, max_cost=3 * QUESTIONS * REPLY_USD + 0.01)
-    assert said is None
+    _, message = start(
+        tmp_path, server.url, prices=prices, max_cost=3 * QUESTIONS * REPLY_USD + 0.01
+    )
+    assert message is None
 
 
 @NO_SDK
 def test_limit_without_reported_tokens_stops_the_run(tmp_path, server, prices):
     server.reports = False
-    path, said = start(tmp_path, server.url, prices=prices, max_cost=5.0)
-    assert "reports no tokens" in said
+    path, message = start(tmp_path, server.url, prices=prices, max_cost=5.0)
+    assert "reports no tokens" in message
     assert len(RunData(path).turns) <= 2
     assert RunData(path).results["cost_usd"] is None
 
 
 @NO_SDK
-def test_unknown_price_is_said(tmp_path, server):
+def test_unknown_price_is_reported(tmp_path, server):
     path, _ = start(tmp_path, server.url)
     folder = RunData(path)
     assert folder.record["price"] is None
@@ -163,8 +165,8 @@ def test_price_can_be_set_when_resuming(tmp_path, server, prices):
 
 
 def test_older_run_has_no_cost_until_it_is_resumed(tmp_path, prices):
-    asked = make_questions(tmp_path)
-    path, results = play(tmp_path, asked, walking_engine(4), max_turns=2)
+    questions = make_questions(tmp_path)
+    path, results = play(tmp_path, questions, walking_engine(4), max_turns=2)
     record = json.loads((path / "config.json").read_text())
     del record["price"], record["config"]["prices"], record["config"]["max_cost"]
     (path / "config.json").write_text(json.dumps(record))
@@ -184,8 +186,8 @@ PRICE = Price(("made",), 2, 10)
 TURN_USD = PRICE.cost(Tokens(1000, 100))
 
 
-class Answered(TurnCost):
-    """The cost of a turn without a turn: as if it failed after its replies."""
+class FailedTurnCost(TurnCost):
+    """Tokens of a turn that failed after its replies."""
 
     def __init__(self, tokens):
         super().__init__()
@@ -201,7 +203,7 @@ class Answered(TurnCost):
 def test_budget_never_plans_to_exceed_its_limit(in_flight, turns):
     budget = Budget(Billing(PRICE), turns * TURN_USD * (1 + 1e-9))
     active: list[str] = []
-    taken = 0
+    spent = 0
     for number in range(100):
         try:
             while len(active) < in_flight:
@@ -211,11 +213,11 @@ def test_budget_never_plans_to_exceed_its_limit(in_flight, turns):
             assert budget.exhausted
         if not active:
             break
-        budget.settle(active.pop(0), None, Answered(Tokens(1000, 100)))
-        taken += 1
-    assert taken <= max(turns, in_flight if turns else 0)
-    assert taken >= int(turns)
-    assert budget.spent == pytest.approx(taken * TURN_USD)
+        budget.settle(active.pop(0), None, FailedTurnCost(Tokens(1000, 100)))
+        spent += 1
+    assert spent <= max(turns, in_flight if turns else 0)
+    assert spent >= int(turns)
+    assert budget.spent == pytest.approx(spent * TURN_USD)
     with pytest.raises(OverBudgetError):
         budget.admit("another")
 
@@ -224,25 +226,24 @@ def test_budget_without_limit_admits_everything():
     budget = Budget()
     for number in range(5):
         budget.admit(str(number))
-        budget.settle(str(number), None, Answered(Tokens()))
+        budget.settle(str(number), None, FailedTurnCost(Tokens()))
     assert not budget.exhausted
 
 
 @pytest.mark.parametrize("options", [{}, {"agent": "vote:3", "temperature": 1.0}])
 @pytest.mark.parametrize("probe", [(), ("map",)])
 def test_bound_is_above_the_cost_of_a_run(tmp_path, prices, options, probe):
-    asked = make_questions(tmp_path)
-    config = make_config(tmp_path, asked, prices=prices, max_turns=3, probe=probe, **options)
+    questions = make_questions(tmp_path)
+    config = make_config(tmp_path, questions, prices=prices, max_turns=3, probe=probe, **options)
     run = start_run(config)
-    results = run.go(NullObserver())
-    run.close()
+    results = finish_run(run)
     path = run.path
     opening = RunData(path).turns[0].messages
     parts = replace(build(config), price=RunData(path).price)
-    bound = cost_bound(parts, said := estimate(parts, 4, opening))
+    bound = cost_bound(parts, estimated := estimate(parts, 4, opening))
     assert 0 < results["cost_usd"] <= bound
-    assert said.requests == 4 * 3 * (2 if probe else 1)
-    assert bound == pytest.approx((said.prompt_tokens * 3 + said.reply_tokens * 10) / 1e6)
+    assert estimated.requests == 4 * 3 * (2 if probe else 1)
+    assert bound == pytest.approx((estimated.prompt_tokens * 3 + estimated.reply_tokens * 10) / 1e6)
 
 
 def test_tokens_of_failed_turns_are_paid_for(tmp_path, prices, monkeypatch):
@@ -255,8 +256,7 @@ def test_tokens_of_failed_turns_are_paid_for(tmp_path, prices, monkeypatch):
         tmp_path, make_questions(tmp_path), prices=prices, max_failures="100%", **options
     )
     run = start_run(config)
-    results = run.go(NullObserver())
-    run.close()
+    results = finish_run(run)
     folder = RunData(run.path)
     failures = [line for line in folder.turns if line.error]
     assert len(failures) == results["counts"]["failed"] == 4
@@ -267,14 +267,14 @@ def test_tokens_of_failed_turns_are_paid_for(tmp_path, prices, monkeypatch):
 
 @NO_SDK
 def test_dry_run_shows_the_bound_and_the_projection(tmp_path, server, prices, capsys):
-    asked = make_questions(tmp_path, QUESTIONS)
+    questions = make_questions(tmp_path, QUESTIONS)
     options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
-    config = make_config(tmp_path, asked, prices=prices, json=True, **options)
+    config = make_config(tmp_path, questions, prices=prices, json=True, **options)
     dry_run(config)
-    said = json.loads(capsys.readouterr().out)
-    counts = said["estimate"]
-    assert said["price"]["out"] == 10
-    assert said["cost_usd_at_most"] == pytest.approx(
+    output = json.loads(capsys.readouterr().out)
+    counts = output["estimate"]
+    assert output["price"]["out"] == 10
+    assert output["cost_usd_at_most"] == pytest.approx(
         (counts["prompt_tokens"] * 3 + counts["reply_tokens"] * 10) / 1e6
     )
     dry_run(replace(config, json=False))
@@ -286,25 +286,25 @@ def test_dry_run_shows_the_bound_and_the_projection(tmp_path, server, prices, ca
         tmp_path, server.url, prices=prices, max_cost=7.5 * REPLY_USD, max_batched_turns=0
     )
     dry_continue(path.parent, path.name, {"json": True})
-    said = json.loads(capsys.readouterr().out)
-    assert said["cost_usd"] == pytest.approx(7 * REPLY_USD)
-    assert said["further_cost_usd"] == pytest.approx((2 + 3 * 3) * REPLY_USD)
+    output = json.loads(capsys.readouterr().out)
+    assert output["cost_usd"] == pytest.approx(7 * REPLY_USD)
+    assert output["further_cost_usd"] == pytest.approx((2 + 3 * 3) * REPLY_USD)
 
 
 def test_projection_changes_no_state(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path), walking_engine(4), max_turns=4)
     states = RunData(path).states
-    done = _further_cost(states, 1.0)
+    cost = _further_cost(states, 1.0)
     states[0].turns.pop()
     states[0].fail("gone")
-    assert done == 0 < _further_cost(states, 1.0)
+    assert cost == 0 < _further_cost(states, 1.0)
     assert (states[0].status, states[0].error) == (Status.FAILED, "gone")
 
 
 @pytest.mark.parametrize(("judge", "is_counted"), [("judge", True), ("judge:other", False)])
-def test_cost_without_judges_is_said(tmp_path, judge, is_counted):
+def test_cost_without_judges_is_reported(tmp_path, judge, is_counted):
     options = {"agent": "lookahead:2", "verifier": (judge,), "temperature": 1.0, "engine": "openai"}
     parts = build(make_config(tmp_path, make_questions(tmp_path), model="made", **options))
-    said = cost_fact(replace(parts, price=PRICE), {"cost_usd": 2.0})["Cost"]
-    assert said.startswith("$2.00")
-    assert ("without judges" in said) != is_counted
+    fact = cost_fact(replace(parts, price=PRICE), {"cost_usd": 2.0})["Cost"]
+    assert fact.startswith("$2.00")
+    assert ("without judges" in fact) != is_counted

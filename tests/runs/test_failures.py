@@ -6,7 +6,7 @@ import shutil
 import pytest
 from conftest import mostly_slow
 from factories.runs import (
-    NullObserver,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -34,12 +34,11 @@ def run_until_stopped(folder, questions, engine, error=RunStoppedError, **option
     """Start a run that has to stop; return its folder and the error message."""
     run = start_run(make_config(folder, questions, max_turns=5, **options))
     with pytest.raises(error) as stop:
-        run.go(NullObserver(), lambda config, asked: engine)
-    run.close()
+        finish_run(run, lambda config, questions: engine)
     return run.path, str(stop.value)
 
 
-class Raising:
+class RaisingPolicy:
     """A policy that raises a different message for each question until it is fixed."""
 
     def reply(self, request):
@@ -55,35 +54,34 @@ def no_scores(*args, **kwargs):
     raise MemoryError
 
 
-@pytest.mark.parametrize("what", mostly_slow(["policy", "agent", "verifier"], "policy"))
-def test_error_in_every_question_stops_the_run(what, tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", mostly_slow(["policy", "agent", "verifier"], "policy"))
+def test_error_in_every_question_stops_the_run(part, tmp_path, monkeypatch):
     questions, options = make_questions(tmp_path, COUNT), {}
-    engine, whole = walking_engine(COUNT, batch_size=3), walking_engine(COUNT)
-    if what == "policy":
-        engine = ScriptedEngine(Raising(), batch_size=3)
-    if what == "verifier":
+    engine, intact_engine = walking_engine(COUNT, batch_size=3), walking_engine(COUNT)
+    if part == "policy":
+        engine = ScriptedEngine(RaisingPolicy(), batch_size=3)
+    if part == "verifier":
         options = agent_options("lookahead:3") | {"verifier": ("geometry",)}
-        engine, whole = mixed_engine(batch_size=3), mixed_engine()
-    with monkeypatch.context() as broken:
-        if what == "agent":
-            broken.setattr(Agent, "ask", broken_step)
-        if what == "verifier":
-            broken.setattr(GeometryVerifier, "score", no_scores)
+        engine, intact_engine = mixed_engine(batch_size=3), mixed_engine()
+    with monkeypatch.context() as patched:
+        if part == "agent":
+            patched.setattr(Agent, "ask", broken_step)
+        if part == "verifier":
+            patched.setattr(GeometryVerifier, "score", no_scores)
         options = {"max_turns": 5} | options
         run = start_run(make_config(tmp_path, questions, **options))
         with pytest.raises(RunStoppedError, match="consecutive failures") as stop:
-            run.go(NullObserver(), lambda config, asked: engine)
-        run.close()
-    said = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
-    assert said[what] in str(stop.value)
+            finish_run(run, lambda config, questions: engine)
+    expected = {"policy": "ValueError", "agent": "KeyError", "verifier": "memory"}
+    assert expected[part] in str(stop.value)
     assert sum(line["error"] is not None for line in RunData(run.path).lines()) == MAX_CONSECUTIVE
-    resume(run.path, whole)
-    reference, results = play(tmp_path, questions, whole, **options)
+    resume(run.path, intact_engine)
+    reference, results = play(tmp_path, questions, intact_engine, **options)
     assert transcripts(run.path) == transcripts(reference)
     assert results["counts"]["failed"] == 0
 
 
-class Some(ReplayPolicy):
+class LossyPolicy(ReplayPolicy):
     """Replies that some questions never receive."""
 
     def reply(self, request):
@@ -92,33 +90,43 @@ class Some(ReplayPolicy):
         return super().reply(request)
 
 
-def losing(*lost):
+def engine_losing_calls(*calls):
     engine = walking_engine(COUNT, batch_size=1)
-    engine.policy.__class__ = Some
-    engine.policy.lost = lost
+    engine.policy.__class__ = LossyPolicy
+    engine.policy.lost = calls
     return engine
 
 
 def test_isolated_failures_do_not_stop_the_run(tmp_path):
     questions = make_questions(tmp_path, COUNT)
-    path, results = play(tmp_path, questions, losing(0, 2, 4, 6, 8, 9, 10), max_turns=5)
+    path, results = play(
+        tmp_path, questions, engine_losing_calls(0, 2, 4, 6, 8, 9, 10), max_turns=5
+    )
     assert results["counts"]["failed"] == 7
     assert sum(line["error"] is not None for line in RunData(path).lines()) == 7
 
 
 @pytest.mark.parametrize(
-    ("most", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)]
+    ("max_failures", "stops"), [("4", True), ("7", False), ("50%", True), ("100%", False)]
 )
-def test_max_failures(tmp_path, most, stops):
+def test_max_failures(tmp_path, max_failures, stops):
     questions = make_questions(tmp_path, COUNT)
     if not stops:
-        _, results = play(tmp_path, questions, losing(*range(1, 8)), max_turns=5, max_failures=most)
+        _, results = play(
+            tmp_path,
+            questions,
+            engine_losing_calls(*range(1, 8)),
+            max_turns=5,
+            max_failures=max_failures,
+        )
         assert results["counts"]["failed"] == 7
         return
-    allowed = allowed_failures(most, COUNT)
-    path, said = run_until_stopped(tmp_path, questions, losing(*range(1, 8)), max_failures=most)
-    assert f"{allowed + 1} failures" in said
-    assert "--max-failures" in said
+    allowed = allowed_failures(max_failures, COUNT)
+    path, message = run_until_stopped(
+        tmp_path, questions, engine_losing_calls(*range(1, 8)), max_failures=max_failures
+    )
+    assert f"{allowed + 1} failures" in message
+    assert "--max-failures" in message
     failed = {line["question_id"] for line in RunData(path).lines() if line["error"]}
     assert len(failed) == allowed + 1
 
@@ -150,22 +158,22 @@ def test_engine_exception_stops_a_resumable_run(tmp_path, verb):
     questions, engine = make_questions(tmp_path, 4), walking_engine(4)
     call, times = getattr(engine, verb), []
 
-    def raising(*args):
+    def fail_later(*args):
         times.append(1)
         if len(times) > 2:
             raise RuntimeError("slots do not fit")
         return call(*args)
 
-    setattr(engine, verb, raising)
-    path, said = run_until_stopped(tmp_path, questions, engine, EngineError)
-    assert all(words in said for words in ("engine scripted", "slots do not fit"))
+    setattr(engine, verb, fail_later)
+    path, message = run_until_stopped(tmp_path, questions, engine, EngineError)
+    assert all(text in message for text in ("engine scripted", "slots do not fit"))
     resume(path, walking_engine(4))
     assert transcripts(path) == transcripts(
         play(tmp_path, questions, walking_engine(4), max_turns=5)[0]
     )
 
 
-class Talking(ScriptedEngine):
+class EndlessEngine(ScriptedEngine):
     """Answers, then keeps writing."""
 
     size = 36_000_000
@@ -180,7 +188,7 @@ class Talking(ScriptedEngine):
 def test_overlong_reply_is_truncated(tmp_path):
     questions = make_questions(tmp_path, 2)
     path, results = play(
-        tmp_path, questions, Talking(walking_engine(2).policy), max_turns=3, max_new_tokens=40
+        tmp_path, questions, EndlessEngine(walking_engine(2).policy), max_turns=3, max_new_tokens=40
     )
     lines = RunData(path).lines()
     for line in lines:
@@ -195,7 +203,7 @@ def test_overlong_reply_is_truncated(tmp_path):
 def test_unreadably_long_lines_are_not_written(tmp_path, monkeypatch):
     questions = make_questions(tmp_path, 2)
     monkeypatch.setattr(writer, "MAX_LINE_BYTES", 12_000)
-    engine = Talking(walking_engine(2).policy)
+    engine = EndlessEngine(walking_engine(2).policy)
     engine.size = 5000
     path, results = play(tmp_path, questions, engine, max_turns=3)
     assert results["counts"]["failed"] == 2
@@ -209,12 +217,12 @@ def test_unreadably_long_lines_are_not_written(tmp_path, monkeypatch):
 def test_exception_in_a_step_fails_only_its_question(tmp_path, monkeypatch):
     ask = Agent.ask
 
-    def once(self, tools, context, request):
+    def fail_once(self, tools, context, request):
         if (request.dialogue_id, request.turn) == ("2", 1):
             raise MemoryError
         return ask(self, tools, context, request)
 
-    monkeypatch.setattr(Agent, "ask", once)
+    monkeypatch.setattr(Agent, "ask", fail_once)
     questions = make_questions(tmp_path, 4)
     path, results = play(tmp_path, questions, walking_engine(4), max_turns=5)
     assert results["counts"]["failed"] == 1

@@ -45,10 +45,10 @@ def test_without_feedback_only_the_outcomes_are_missing(tmp_path):
     assert [turn.camera for turn in off.turns] == [turn.camera for turn in on.turns]
     assert [turn.views for turn in off.turns] == [turn.views for turn in on.turns]
     assert texts(off.turns[0]) == texts(on.turns[0])
-    for told, silent in zip(on.turns[1:3], off.turns[1:3], strict=True):
-        assert "yaw" in texts(told)
+    for with_feedback, silent in zip(on.turns[1:3], off.turns[1:3], strict=True):
+        assert "yaw" in texts(with_feedback)
         assert "yaw" not in texts(silent)
-        assert "limited" in texts(told)
+        assert "limited" in texts(with_feedback)
         assert "limited" not in texts(silent)
     assert off.turns[2].feedback in texts(off.turns[3])  # an unreadable reply is still reported
     assert off.turns[2].feedback

@@ -1,4 +1,4 @@
-"""`--history K` keeps the images of the last K turns in the prompt, and engines reuse what did not change."""
+"""`--history K` keeps the images of the last K turns in the prompt, and engines reuse the unchanged part."""
 
 import json
 
@@ -34,9 +34,9 @@ def test_images_of_earlier_turns_are_replaced(tmp_path, history, turns):
 
     run = play(tmp_path, engine=engine, history=history, max_turns=4)
     for request in requests:
-        own = [turn for turn in run.turns if turn.question_id == request.question_id]
-        shown = own[max(0, request.turn + 1 - turns) : request.turn + 1]
-        expected = [file for turn in shown for file in image_files(list(turn.messages))]
+        turns_of_question = [turn for turn in run.turns if turn.question_id == request.question_id]
+        recent_turns = turns_of_question[max(0, request.turn + 1 - turns) : request.turn + 1]
+        expected = [file for turn in recent_turns for file in image_files(list(turn.messages))]
         assert image_files(request.messages) == expected
         roles = [message["role"] for message in request.messages]
         assert roles == ["system", *["user", "assistant"] * request.turn, "user"]

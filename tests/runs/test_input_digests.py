@@ -12,6 +12,7 @@ from factories.clouds import write_usd
 from factories.packages import install
 from factories.runs import (
     comparable_results,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -31,7 +32,6 @@ from render_agent.report.pages.comparison.changes import changed_questions
 from render_agent.report.run_facts import option_label
 from render_agent.runs.inputs import differing_files, differing_inputs
 from render_agent.runs.merge_shards import merge_shards
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.scans.cache import SceneReader
@@ -41,14 +41,6 @@ from render_agent.scans.formats.textured import image_files
 from render_agent.tasks import input_files
 from render_agent.tasks.input_files import sha256
 from render_agent.tasks.rooms import QuestionFile
-
-
-def go(run):
-    """Complete a run with its own engine."""
-    try:
-        return run.go(NullObserver())
-    finally:
-        run.close()
 
 
 def edit_record(run: Path, change) -> None:
@@ -85,7 +77,7 @@ def test_scan_replaced_before_it_is_read_fails_its_questions(tmp_path):
     questions = spread_over_rooms(make_questions(tmp_path, 4), 2)
     run = start_run(make_config(tmp_path, questions, max_turns=2))
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
-    go(run)
+    finish_run(run)
     failed = {state.id: state.error for state in RunData(run.path).states}
     assert failed["0"] is None
     assert failed["2"] is None
@@ -107,7 +99,7 @@ def test_scan_replaced_while_it_is_read_fails_its_questions(tmp_path, monkeypatc
 
     run = start_run(make_config(tmp_path, questions, max_turns=2))
     monkeypatch.setattr(SceneReader, "read", slow_copy)
-    assert go(run)["counts"]["failed"] == 1
+    assert finish_run(run)["counts"]["failed"] == 1
 
 
 def test_single_scan_is_hashed_before_it_is_read(tmp_path, monkeypatch):
@@ -131,9 +123,9 @@ def test_question_file_replaced_while_it_is_read_stops_the_run(tmp_path, monkeyp
     read = QuestionFile.questions
 
     def replaced(self, config):
-        found = read(self, config)
+        content = read(self, config)
         self.path.write_text(self.path.read_text().replace('"3"', '"4"'))
-        return found
+        return content
 
     monkeypatch.setattr(QuestionFile, "questions", replaced)
     with pytest.raises(SetupError, match=f"{questions} was replaced"):
@@ -185,7 +177,7 @@ def test_policy_replaced_before_it_is_loaded_stops_the_run(tmp_path):
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model=str(policy)))
     policy.write_text(POLICY.replace('"1"', '"2"'))
     with pytest.raises(SetupError, match=str(policy)):
-        go(run)
+        finish_run(run)
     assert not RunData(run.path).turns
 
 
@@ -233,9 +225,9 @@ def test_local_imports_are_found_without_running_them(tmp_path, monkeypatch):
         (tmp_path / name).write_text(content)
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
     monkeypatch.syspath_prepend(tmp_path / "project")
-    found = local_imports(tmp_path / "policies" / "policy.py")
+    imports = local_imports(tmp_path / "policies" / "policy.py")
     hidden = {"policies/policy.py", "project/beside.py", "site-packages/absent.py"}
-    assert {str(file.relative_to(tmp_path)) for file in found} == files.keys() - hidden
+    assert {str(file.relative_to(tmp_path)) for file in imports} == files.keys() - hidden
 
 
 def test_run_is_not_resumed_with_another_module_of_its_policy(tmp_path, monkeypatch):
@@ -341,19 +333,19 @@ def test_all_files_of_a_scan_are_found(tmp_path, monkeypatch, kind):
     if kind == "usda":
         pytest.importorskip("pxr")
     scan, names = write_textured(tmp_path, kind)
-    found = companion_files(scan)
-    assert {file.name for file in found} == names
+    files = companion_files(scan)
+    assert {file.name for file in files} == names
     read = []
     find = image_files.find_siblings
 
-    def noting(*arguments):
+    def note_reads(*arguments):
         for path in find(*arguments):
             read.append(path)
             yield path
 
-    monkeypatch.setattr(image_files, "find_siblings", noting)
+    monkeypatch.setattr(image_files, "find_siblings", note_reads)
     load_scene(scan, unit="m")
-    assert set(read) <= set(found)
+    assert set(read) <= set(files)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"images": 3}', b'{"buffers": [3]}', b"glTF", b"glTF" + b"\xff" * 40])  # fmt: skip
@@ -385,14 +377,14 @@ def test_added_texture_prevents_resuming(tmp_path):
 
 
 @pytest.fixture
-def made(tmp_path):
+def questions_in_three_rooms(tmp_path):
     """A finished run of two rooms, and its questions."""
     questions = spread_over_rooms(make_questions(tmp_path, 6), 3)
     return play(tmp_path, questions, walking_engine(6), max_turns=2)[0], questions
 
 
-def test_changed_ground_truth_accompanies_every_score(made):
-    path, _ = made
+def test_changed_ground_truth_accompanies_every_score(questions_in_three_rooms):
+    path, _ = questions_in_three_rooms
     before = RunData(path).saved_results
     file = path / "questions.jsonl"
     file.write_text(file.read_text().replace('"truth": "B"', '"truth": "A"', 1))
@@ -404,15 +396,15 @@ def test_changed_ground_truth_accompanies_every_score(made):
         resume_run(RunData(path), {})
 
 
-def test_older_run_without_digests_still_works(made):
-    path, _ = made
+def test_older_run_without_digests_still_works(questions_in_three_rooms):
+    path, _ = questions_in_three_rooms
 
-    def forget(record):
+    def forget_digests(record):
         for name in ("questions.jsonl", "models", "policies", "packages"):
             record["sha256"].pop(name)
         record.pop("scan_parts")
 
-    edit_record(path, forget)
+    edit_record(path, forget_digests)
     run = RunData(path)
     assert run.changed_questions is None
     assert run.scene_notes == []
@@ -420,8 +412,8 @@ def test_older_run_without_digests_still_works(made):
     resume_run(RunData(path), {}).close()
 
 
-def test_run_is_not_resumed_with_another_prompt(made):
-    path, _ = made
+def test_run_is_not_resumed_with_another_prompt(questions_in_three_rooms):
+    path, _ = questions_in_three_rooms
     truncate_log(path, 1)
     resume_run(RunData(path), {}).close()
     edit_record(path, lambda record: record["sha256"].update(prompt="another"))
@@ -429,8 +421,8 @@ def test_run_is_not_resumed_with_another_prompt(made):
         resume_run(RunData(path), {})
 
 
-def test_killed_run_is_not_resumed_with_other_questions(made):
-    path, questions = made
+def test_killed_run_is_not_resumed_with_other_questions(questions_in_three_rooms):
+    path, questions = questions_in_three_rooms
     truncate_log(path, 0)
     (path / "questions.jsonl").unlink()
     content = questions.read_text()
@@ -443,20 +435,20 @@ def test_killed_run_is_not_resumed_with_other_questions(made):
     assert RunData(path).changed_questions is None
 
 
-def test_runs_of_moved_scans_are_comparable(made, tmp_path):
-    path, questions = made
+def test_runs_of_moved_scans_are_comparable(questions_in_three_rooms, tmp_path):
+    path, questions = questions_in_three_rooms
     moved = Path(shutil.copytree(questions.parent, tmp_path.with_name(tmp_path.name + "-moved")))
-    other = play(moved, moved / questions.name, walking_engine(6), max_turns=2)[0]
-    (pair,) = compare_runs([RunData(path), RunData(other)], anyway_option="")
+    moved_run = play(moved, moved / questions.name, walking_engine(6), max_turns=2)[0]
+    (pair,) = compare_runs([RunData(path), RunData(moved_run)], anyway_option="")
     assert pair["n"] == 6
     assert not pair["warnings"]
 
 
-def test_questions_about_other_scans_are_not_paired(made, tmp_path):
-    path, questions = made
+def test_questions_about_other_scans_are_not_paired(questions_in_three_rooms, tmp_path):
+    path, questions = questions_in_three_rooms
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
-    other = play(tmp_path, questions, walking_engine(6, turns=4), max_turns=2)[0]
-    runs = [RunData(path), RunData(other)]
+    second_run = play(tmp_path, questions, walking_engine(6, turns=4), max_turns=2)[0]
+    runs = [RunData(path), RunData(second_run)]
     with pytest.raises(UsageError, match=str(tmp_path / "room1.ply")):
         compare_runs(runs, anyway_option="")
     (pair,) = compare_runs(runs, anyway=True, anyway_option="")
@@ -464,8 +456,8 @@ def test_questions_about_other_scans_are_not_paired(made, tmp_path):
     assert str(tmp_path / "room1.ply") in pair["warnings"][0]
     with pytest.raises(UsageError, match="room1"):
         compare_runs(runs[::-1], anyway_option="")
-    found = [change.question_id for change in changed_questions(runs)]
-    assert found == [entry["question_id"] for entry in pair["changed"]]
+    changed_ids = [change.question_id for change in changed_questions(runs)]
+    assert changed_ids == [entry["question_id"] for entry in pair["changed"]]
 
 
 def test_maps_of_other_boxes_are_not_exported_together(tmp_path):
@@ -484,8 +476,8 @@ def test_maps_of_other_boxes_are_not_exported_together(tmp_path):
         export([runs[0], RunData(runs[1].path)], "maps", tmp_path / "other", ExportOptions())
 
 
-def test_scenes_of_other_scans_are_not_shown_from_the_run(made, tmp_path):
-    path, _ = made
+def test_scenes_of_other_scans_are_not_shown_from_the_run(questions_in_three_rooms, tmp_path):
+    path, _ = questions_in_three_rooms
     write_ply(tmp_path / "room1.ply", room()[0] * 1.1, *room()[1:])
     run = RunData(path)
     assert [file.name for file in run.changed_scans] == [str(tmp_path / "room1.ply")]
@@ -506,8 +498,8 @@ def shards(folder, questions, **options):
     ]
 
 
-def test_shards_of_other_questions_are_not_merged(made, tmp_path):
-    _, questions = made
+def test_shards_of_other_questions_are_not_merged(questions_in_three_rooms, tmp_path):
+    _, questions = questions_in_three_rooms
     (first, _) = shards(tmp_path, questions)
     questions.write_text(questions.read_text().replace('"B"', '"A"', 1))
     (_, second) = shards(tmp_path, questions)
@@ -516,32 +508,32 @@ def test_shards_of_other_questions_are_not_merged(made, tmp_path):
     assert not (tmp_path / "merged").exists()
 
 
-def test_overlapping_or_incomplete_shards_are_not_merged(made, tmp_path):
-    _, questions = made
+def test_overlapping_or_incomplete_shards_are_not_merged(questions_in_three_rooms, tmp_path):
+    _, questions = questions_in_three_rooms
     first, second = shards(tmp_path, questions)
     lines = (second.path / "questions.jsonl").read_text().splitlines(keepends=True)
-    both = (first.path / "questions.jsonl").read_text() + "".join(lines)
-    cases = {"".join(lines[:-1]): "in none of the shards", both: "is in"}
-    for content, said in cases.items():
+    all_lines = (first.path / "questions.jsonl").read_text() + "".join(lines)
+    cases = {"".join(lines[:-1]): "in none of the shards", all_lines: "is in"}
+    for content, message in cases.items():
         (second.path / "questions.jsonl").write_text(content)
         edit_record(second.path, lambda record: record["sha256"].pop("questions.jsonl", None))
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             merge_shards(tmp_path / "merged", [first, RunData(second.path)])
     assert not (tmp_path / "merged").exists()
 
 
 @pytest.mark.parametrize("section", ["scans", "annotations", "verifiers", "models", "policies", "packages"])  # fmt: skip
-def test_shards_must_agree_in_every_digest(made, tmp_path, section):
-    _, questions = made
-    for run, digest in zip(both := shards(tmp_path, questions), "ab", strict=True):
+def test_shards_must_agree_in_every_digest(questions_in_three_rooms, tmp_path, section):
+    _, questions = questions_in_three_rooms
+    for run, digest in zip(runs := shards(tmp_path, questions), "ab", strict=True):
         edit_record(run.path, lambda record: record["sha256"][section].update(shared=digest))  # noqa: B023
     with pytest.raises(UsageError, match="shared"):
-        merge_shards(tmp_path / "merged", [RunData(run.path) for run in both])
+        merge_shards(tmp_path / "merged", [RunData(run.path) for run in runs])
 
 
-def test_weights_that_older_shards_recorded_must_agree(made, tmp_path):
-    _, questions = made
-    for run, digest in zip(both := shards(tmp_path, questions), "ab", strict=True):
+def test_weights_that_older_shards_recorded_must_agree(questions_in_three_rooms, tmp_path):
+    _, questions = questions_in_three_rooms
+    for run, digest in zip(runs := shards(tmp_path, questions), "ab", strict=True):
 
         def record_weights(record, digest=digest):
             record["sha256"].pop("models")
@@ -549,24 +541,24 @@ def test_weights_that_older_shards_recorded_must_agree(made, tmp_path):
 
         edit_record(run.path, record_weights)
     with pytest.raises(UsageError, match="had different inputs"):
-        merge_shards(tmp_path / "merged", [RunData(run.path) for run in both])
+        merge_shards(tmp_path / "merged", [RunData(run.path) for run in runs])
 
 
-def test_failed_merge_leaves_nothing_behind(made, tmp_path, monkeypatch):
-    _, questions = made
-    both = shards(tmp_path, questions)
+def test_failed_merge_leaves_nothing_behind(questions_in_three_rooms, tmp_path, monkeypatch):
+    _, questions = questions_in_three_rooms
+    runs = shards(tmp_path, questions)
 
-    def full(source, target):
+    def fail_when_full(source, target):
         raise RunLogError("no space left")
 
-    monkeypatch.setattr("render_agent.runs.merge_shards._copy_images", full)
+    monkeypatch.setattr("render_agent.runs.merge_shards._copy_images", fail_when_full)
     with pytest.raises(RunLogError, match="no space"):
-        merge_shards(tmp_path / "merged", both)
+        merge_shards(tmp_path / "merged", runs)
     assert list((tmp_path / "merged").iterdir()) == []
 
 
-def test_damaged_shard_is_named(made, tmp_path):
-    _, questions = made
+def test_damaged_shard_is_named(questions_in_three_rooms, tmp_path):
+    _, questions = questions_in_three_rooms
     first, second = shards(tmp_path, questions)
     lines = (second.path / "turns.jsonl").read_text().splitlines(keepends=True)
     (second.path / "turns.jsonl").write_text("".join(lines + lines[:1]))
@@ -575,8 +567,8 @@ def test_damaged_shard_is_named(made, tmp_path):
     assert not (tmp_path / "merged").exists()
 
 
-def test_merged_run_has_the_digest_of_its_questions(made, tmp_path):
-    path, questions = made
+def test_merged_run_has_the_digest_of_its_questions(questions_in_three_rooms, tmp_path):
+    path, questions = questions_in_three_rooms
     merged, _ = merge_shards(tmp_path / "merged", shards(tmp_path, questions))
     assert RunData(merged).changed_questions is None
     assert "selection" not in RunData(merged).record

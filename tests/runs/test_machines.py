@@ -1,10 +1,10 @@
-"""A reproducible run notices that it goes on on another type of device, or with other libraries."""
+"""A reproducible run detects that it is resumed on another type of device or with other libraries."""
 
 import json
 
 import pytest
 from factories.runs import (
-    NullObserver,
+    finish_run,
     make_config,
     make_questions,
     resume,
@@ -32,21 +32,18 @@ COUNT = 4
 def on_machine(monkeypatch):
     """Return a function that changes the machine of runs."""
 
-    def change(**more):
-        machine = HERE | more
+    def change(**facts):
+        machine = HERE | facts
         monkeypatch.setattr(Transformers, "machine", lambda self, config: machine)
 
     change()
     return change
 
 
-def play(folder, asked, count=COUNT, **options):
+def play(folder, question_file, count=COUNT, **options):
     """Run the questions as a model would; return the run folder."""
-    run = start_run(make_config(folder, asked, **MODEL, **options))
-    try:
-        run.go(NullObserver(), lambda config, questions: walking_engine(count))
-    finally:
-        run.close()
+    run = start_run(make_config(folder, question_file, **MODEL, **options))
+    finish_run(run, lambda config, questions: walking_engine(count))
     return run.path
 
 
@@ -56,19 +53,19 @@ def machine_facts(folder):
 
 
 @pytest.mark.parametrize(
-    "more",
+    "facts",
     [{"device": "GPU B"}, {"driver": "580"}, {"torch": "2.14"}],
-    ids=lambda more: next(iter(more)),
+    ids=lambda facts: next(iter(facts)),
 )
-def test_resuming_on_another_machine_is_a_caveat_everywhere(tmp_path, on_machine, more, caplog):
-    asked = make_questions(tmp_path, COUNT)
-    path = play(tmp_path, asked)
+def test_resuming_on_another_machine_is_a_caveat_everywhere(tmp_path, on_machine, facts, caplog):
+    questions = make_questions(tmp_path, COUNT)
+    path = play(tmp_path, questions)
     expected = transcripts(path)
     truncate_log(path, 3)
-    on_machine(**more)
+    on_machine(**facts)
     results = resume(path, walking_engine(COUNT))
     assert transcripts(path) == expected
-    ((name, value),) = more.items()
+    ((name, value),) = facts.items()
     (note,) = [note for note in results["notes"] if "bit-for-bit" in note]
     assert f"{name}: {HERE[name]}, then {value}" in note
     assert note in caplog.text
@@ -89,24 +86,24 @@ def test_resuming_on_the_same_machine_keeps_the_property(tmp_path, on_machine):
     assert machine_facts(RunData(path))[0].startswith("bit-for-bit")
 
 
-def test_complete_run_that_is_only_looked_at_elsewhere_stays_reproducible(tmp_path, on_machine):
+def test_viewing_a_complete_run_on_another_machine_keeps_it_reproducible(tmp_path, on_machine):
     path = play(tmp_path, make_questions(tmp_path, COUNT))
     on_machine(device="GPU B")
     assert resume(path, walking_engine(COUNT))["reproducible"] is True
 
 
 def test_shards_of_several_machines_are_merged_with_a_caveat(tmp_path, on_machine):
-    asked = spread_over_rooms(make_questions(tmp_path, 8), 4)
+    questions = spread_over_rooms(make_questions(tmp_path, 8), 4)
     shards = []
     for part, device in ((1, "GPU A"), (2, "GPU A"), (3, "GPU B")):
         on_machine(device=device)
-        shards.append(RunData(play(tmp_path, asked, 8, shard=f"{part}/3")))
+        shards.append(RunData(play(tmp_path, questions, 8, shard=f"{part}/3")))
     _, results = merge_shards(tmp_path / "merged", shards)
     assert results["reproducible"] is False
     assert any("GPU B" in note for note in results["notes"])
 
 
-def test_machines_are_added_once_and_older_records_are_compared_as_far_as_they_go():
+def test_machines_are_recorded_once_and_older_records_are_compared_partially():
     engine = {"reproducible": {"device": "a", "torch": "2"}}
     assert add_machine(engine, {"device": "a", "torch": "2", "threads": 4}) == engine
     once = add_machine(engine, {"device": "b", "torch": "2"})

@@ -38,10 +38,10 @@ def questions(tmp_path_factory):
 
 
 def test_shards_partition_questions_by_scene(tmp_path, questions):
-    whole = build(make_config(tmp_path, questions)).questions()
+    all_questions = build(make_config(tmp_path, questions)).questions()
     for count in (1, 2, 3, 5):
-        parts = [shard_of(whole, f"{part}/{count}") for part in range(1, count + 1)]
-        assert sorted(q.id for part in parts for q in part) == [q.id for q in whole]
+        parts = [shard_of(all_questions, f"{part}/{count}") for part in range(1, count + 1)]
+        assert sorted(q.id for part in parts for q in part) == [q.id for q in all_questions]
         scenes = [{q.scene for q in part} for part in parts]
         assert sum(map(len, scenes)) == len(set.union(*scenes)) == 5
 
@@ -58,7 +58,7 @@ def test_empty_shard_is_refused(tmp_path, questions):
 
 
 @pytest.fixture(scope="module")
-def whole(questions):
+def undivided_run(questions):
     """The undivided run; not to be modified."""
     return play(questions.parent, questions, walking_engine(8))[0]
 
@@ -66,50 +66,50 @@ def whole(questions):
 @pytest.fixture(scope="module")
 def parts(questions):
     """The same run in three shards; not to be modified."""
-    given = questions.parent, questions, walking_engine(8)
-    paths = [play(*given, shard=f"{part}/3")[0] for part in (1, 2, 3)]
+    arguments = questions.parent, questions, walking_engine(8)
+    paths = [play(*arguments, shard=f"{part}/3")[0] for part in (1, 2, 3)]
     return [RunData(path) for path in paths]
 
 
-def test_merged_shards_equal_the_undivided_run(tmp_path, whole, parts):
+def test_merged_shards_equal_the_undivided_run(tmp_path, undivided_run, parts):
     assert all(part.saved_results["status"] == "partial" for part in parts)
     path, result = merge_shards(tmp_path / "merged", parts[::-1])
-    assert transcripts(path) == transcripts(whole)
-    assert comparable_results(path) == comparable_results(whole)
+    assert transcripts(path) == transcripts(undivided_run)
+    assert comparable_results(path) == comparable_results(undivided_run)
     assert result["status"] == "complete"
     for turns in transcripts(path).values():
         for view in (view for turn in turns for view in turn["views"]):
-            assert (path / view["file"]).read_bytes() == (whole / view["file"]).read_bytes()
-    assert RunData(path).config == RunConfig.from_json(RunData(whole).record["config"])
+            assert (path / view["file"]).read_bytes() == (undivided_run / view["file"]).read_bytes()
+    assert RunData(path).config == RunConfig.from_json(RunData(undivided_run).record["config"])
 
 
-def test_merged_unfinished_shard_can_be_resumed(tmp_path, whole, parts):
+def test_merged_unfinished_shard_can_be_resumed(tmp_path, undivided_run, parts):
     unfinished = RunData(Path(shutil.copytree(parts[1].path, tmp_path / parts[1].name)))
     truncate_log(unfinished.path, 3)
     path, result = merge_shards(tmp_path / "merged", [parts[0], unfinished, parts[2]])
     assert result["official"] is None
     assert RunData(path).saved_results is None
     resume(path, walking_engine(8))
-    assert transcripts(path) == transcripts(whole)
-    assert comparable_results(path) == comparable_results(whole)
+    assert transcripts(path) == transcripts(undivided_run)
+    assert comparable_results(path) == comparable_results(undivided_run)
 
 
-def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, whole, parts):
-    other = RunData(
+def test_incomplete_or_foreign_shards_are_refused(tmp_path, questions, undivided_run, parts):
+    foreign = RunData(
         play(questions.parent, questions, walking_engine(8), shard="1/3", max_turns=5)[0]
     )
-    for wrong, said in (
-        ([RunData(whole)], "is not a shard"),
+    for wrong, message in (
+        ([RunData(undivided_run)], "is not a shard"),
         (parts[:2], "these shards are missing: 3/3"),
         ([*parts, parts[0]], "must occur once"),
-        ([other, *parts[1:]], "different options"),
+        ([foreign, *parts[1:]], "different options"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             merge_shards(tmp_path / "merged", wrong)
     assert not (tmp_path / "merged").exists()
 
 
-def dies(*_, **__):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -124,20 +124,20 @@ STEPS = (
 )
 
 
-def test_killed_merge_leaves_no_run(tmp_path, monkeypatch, whole, parts):
+def test_killed_merge_leaves_no_run(tmp_path, monkeypatch, undivided_run, parts):
     output = tmp_path / "merged"
     for owner, step in STEPS:
         child = os.fork()
         if child == 0:
-            monkeypatch.setattr(owner, step, dies)
+            monkeypatch.setattr(owner, step, die)
             merge_shards(output, parts)
             os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, step
         assert [transcripts(path) for path in list_runs(output)] == (
-            [transcripts(whole)] if step == "sync_folder" else []
+            [transcripts(undivided_run)] if step == "sync_folder" else []
         )
     path, _ = merge_shards(output, parts[::-1])
-    assert transcripts(path) == transcripts(whole)
+    assert transcripts(path) == transcripts(undivided_run)
     assert len(list_runs(output)) == 2
     assert not list(output.glob(".*"))
 

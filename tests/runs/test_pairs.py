@@ -8,7 +8,7 @@ import pytest
 from conftest import mostly_slow
 from factories.changes import changeable_room
 from factories.reports import question_html
-from factories.runs import NullObserver, make_config, play
+from factories.runs import finish_run, make_config, play
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
@@ -45,10 +45,7 @@ def run_all(folder, output, **options):
     """Run the questions of the room to completion; return the run folder and the results."""
     common = {"output": str(output), "type": tuple(BOXES_TELL)} | options
     run = start_run(make_config(folder, folder / "questions.jsonl", **common))
-    try:
-        return run.path, run.go(NullObserver())
-    finally:
-        run.close()
+    return run.path, finish_run(run)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +79,16 @@ def test_score_excludes_counterparts(folder, tmp_path):
     assert rows["far-scale-2"]["score"] is None
     assert rows["far-scale-2"]["change"] == "scale:2"
     assert with_pairs["counts"]["questions"] == 6 + 6 + 1
-    written = [(path / "results.csv").read_text().splitlines() for path in (alone, paired)]
-    assert written[1][0] == f"{written[0][0]},change"
+    tables = [(path / "results.csv").read_text().splitlines() for path in (alone, paired)]
+    assert tables[1][0] == f"{tables[0][0]},change"
     assert "change" not in (alone / "questions.jsonl").read_text()
     assert "causal" not in results
     assert not incomparable(Side("alone", results), Side("paired", with_pairs))
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # progress during the run covers the same questions
     states = RunData(paired).states
-    told = scalars(states)["score"]
-    assert told == pytest.approx(with_pairs["official_over_scored"]["score"])
+    score = scalars(states)["score"]
+    assert score == pytest.approx(with_pairs["official_over_scored"]["score"])
     assert {state.id for state in states if score_of(state) is not None} == {
         state.id for state in RunData(alone).states
     }
@@ -117,8 +114,8 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     lamps = {name: next(box.centre for box in result[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
     (edit,) = states["far-move-lamp"].question.change.edits
     assert np.subtract(*lamps.values()) == pytest.approx(-np.array(edit.shift), abs=1e-3)
-    seen = {name: {result[name].boxes[s.box].category for turn in result[name].turns[:1] for s in turn.sightings} for name in lamps}  # fmt: skip
-    assert seen["far"] == {"sofa", "lamp"}
+    categories = {name: {result[name].boxes[s.box].category for turn in result[name].turns[:1] for s in turn.sightings} for name in lamps}  # fmt: skip
+    assert categories["far"] == {"sofa", "lamp"}
     numbers = [box.number for box in result["count-remove-chair"].boxes]
     assert (len(result["count"].boxes), numbers) == (2, [0])
     assert result["near"].cause is result["near-letters"].cause is Cause.RIGHT
@@ -128,8 +125,8 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 
-    told = summarize_diagnoses(list(states.values()), result, (640, 480))
-    assert told["all"]["questions"] == 3
+    summary = summarize_diagnoses(list(states.values()), result, (640, 480))
+    assert summary["all"]["questions"] == 3
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0
     assert "cause: " in out
@@ -145,10 +142,10 @@ def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
     types = ("object_rel_direction_easy", "object_counting")
     path, results = run_all(folder, tmp_path, **options, type=types, max_turns=1)
     lines = {line["question_id"]: line for line in RunData(path).lines()}
-    stood = {name: line["stood"] for name, line in lines.items()}
-    assert stood["count-remove-lamp"] == stood["count"] == stood["side-inverse"]
-    assert (stood["count-rotate"]["yaw"] - stood["count"]["yaw"]) % 360 == pytest.approx(90)
-    heights = {pose["position"][2] for pose in stood.values()}
+    cameras = {name: line["stood"] for name, line in lines.items()}
+    assert cameras["count-remove-lamp"] == cameras["count"] == cameras["side-inverse"]
+    assert (cameras["count-rotate"]["yaw"] - cameras["count"]["yaw"]) % 360 == pytest.approx(90)
+    heights = {pose["position"][2] for pose in cameras.values()}
     assert max(heights) - min(heights) < 1e-6
 
     run = RunData(path)
@@ -177,8 +174,8 @@ def test_page_of_pairs_is_a_plot_and_tables(folder, tmp_path):
     rows = re.findall(r'<th scope="row">([^<]*)</th><td class="number">([\d,]+)</td>', page)
     causal = results["causal"]
     by_change = {name: part["n"] for name, part in causal["changes"].items()}
-    shown = {name: int(number) for name, number in rows}
-    assert shown.items() >= {"all changes": causal["n"], **by_change}.items()
+    counts = {name: int(number) for name, number in rows}
+    assert counts.items() >= {"all changes": causal["n"], **by_change}.items()
     assert page.count('<tr>\n<th scope="row" data-value') == causal["n"]
 
 

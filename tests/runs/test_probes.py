@@ -6,7 +6,15 @@ import jsonschema
 import pytest
 from factories.dialogues import load
 from factories.models import small_model
-from factories.runs import make_config, make_questions, play, resume, transcripts, walking_engine
+from factories.runs import (
+    finish_run,
+    make_config,
+    make_questions,
+    play,
+    resume,
+    transcripts,
+    walking_engine,
+)
 
 from render_agent.dialogue.chat import image_files as images_of
 from render_agent.dialogue.reply import Malformed
@@ -17,7 +25,6 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 from render_agent.errors import EngineError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
@@ -26,9 +33,9 @@ ALL = {"probe": ("map", "counts"), "max_turns": 4}
 
 def probes(path):
     """Return all probes of a run, without times and batches."""
-    kept = ("asked", "reply", "belief", "error", "origin")
+    fields = ("asked", "reply", "belief", "error", "origin")
     return {
-        (line["question_id"], line["turn"]): {n: v for n, v in line["probe"].items() if n in kept}
+        (line["question_id"], line["turn"]): {n: v for n, v in line["probe"].items() if n in fields}
         for line in RunData(path).lines()
         if line.get("probe")
     }
@@ -43,17 +50,23 @@ def questions(tmp_path):
 def test_probes_do_not_change_the_dialogue(tmp_path, questions, batched):
     options = {"max_turns": 4, "max_batched_turns": batched}
     plain, results = play(tmp_path, questions, walking_engine(5), **options)
-    probed, others = play(tmp_path, questions, walking_engine(5, batch_size=3), **options | ALL)
+    probed, probed_results = play(
+        tmp_path, questions, walking_engine(5, batch_size=3), **options | ALL
+    )
     assert transcripts(plain) == transcripts(probed)
-    assert results["questions"] == others["questions"]
-    assert results["totals"]["tokens"] == others["totals"]["tokens"]
+    assert results["questions"] == probed_results["questions"]
+    assert results["totals"]["tokens"] == probed_results["totals"]["tokens"]
     assert "probes" not in results["totals"]
-    assert others["totals"]["probes"]["tokens"]["in"] > 0
-    assert len(probes(probed)) == others["totals"]["turns"] == others["totals"]["probes"]["asked"]
+    assert probed_results["totals"]["probes"]["tokens"]["in"] > 0
+    assert (
+        len(probes(probed))
+        == probed_results["totals"]["turns"]
+        == probed_results["totals"]["probes"]["asked"]
+    )
     assert not probes(plain)
 
 
-class Recording(ScriptedEngine):
+class RecordingEngine(ScriptedEngine):
     """Records its requests."""
 
     def answer(self, requests):
@@ -62,13 +75,13 @@ class Recording(ScriptedEngine):
 
 
 def test_probe_branches_off_after_its_turn(tmp_path, questions):
-    engine = Recording(walking_engine(5).policy)
+    engine = RecordingEngine(walking_engine(5).policy)
     path, _ = play(tmp_path, questions, engine, **ALL)
     turns = {(r.dialogue_id, r.turn): r for r in engine.asked if r.probe is None}
     lines = {(line["question_id"], line["turn"]): line for line in RunData(path).lines()}
-    asked = [request for request in engine.asked if request.probe is not None]
-    assert {(r.question_id, r.turn) for r in asked} == set(turns)
-    for request in asked:
+    requests = [request for request in engine.asked if request.probe is not None]
+    assert {(r.question_id, r.turn) for r in requests} == set(turns)
+    for request in requests:
         turn, line = (
             turns[request.question_id, request.turn],
             lines[request.question_id, request.turn],
@@ -79,28 +92,28 @@ def test_probe_branches_off_after_its_turn(tmp_path, questions):
         assert question["content"][0]["text"].startswith(line["happened"])
         assert question["content"][0]["text"] == line["probe"]["asked"]
         assert not images_of([question])
-        said = json.loads(line["probe"]["reply"])
-        assert said["position"] == pytest.approx(line["camera"]["position"][:2], abs=0.01)
-        for key, value in said.items():
+        belief = json.loads(line["probe"]["reply"])
+        assert belief["position"] == pytest.approx(line["camera"]["position"][:2], abs=0.01)
+        for key, value in belief.items():
             jsonschema.validate(value, request.schema["properties"][key])
     assert not any("do you now believe" in json.dumps(r.messages) for r in turns.values())
 
 
 def test_interrupted_run_resumes_with_the_same_probes(tmp_path, questions):
     path, results = play(tmp_path, questions, walking_engine(5), **ALL)
-    said, believed = transcripts(path), probes(path)
+    dialogues, believed = transcripts(path), probes(path)
     log = path / "turns.jsonl"
-    whole = log.read_bytes()
+    complete_log = log.read_bytes()
     for share in (0.31, 0.77):
         (path / "results.json").unlink()
-        log.write_bytes(whole[: int(share * len(whole))])
-        again = resume(path, walking_engine(5, batch_size=2))
-        assert transcripts(path) == said
+        log.write_bytes(complete_log[: int(share * len(complete_log))])
+        resumed = resume(path, walking_engine(5, batch_size=2))
+        assert transcripts(path) == dialogues
         assert probes(path) == believed
-        assert again["beliefs"] == results["beliefs"]
+        assert resumed["beliefs"] == results["beliefs"]
 
 
-class Faulty(ScriptedEngine):
+class FaultyEngine(ScriptedEngine):
     """Answers dialogues, and probes alternately with faults and nonsense."""
 
     def answer(self, requests):
@@ -112,7 +125,9 @@ class Faulty(ScriptedEngine):
 def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
     black = {"pictures": "black"}
     plain, _ = play(tmp_path, questions, walking_engine(5), max_turns=4, **black)
-    path, results = play(tmp_path, questions, Faulty(walking_engine(5).policy), **ALL, **black)
+    path, results = play(
+        tmp_path, questions, FaultyEngine(walking_engine(5).policy), **ALL, **black
+    )
     assert transcripts(path) == transcripts(plain)
     assert results["counts"]["failed"] == 0
     result = [line.probe for line in RunData(path).turns]
@@ -133,7 +148,7 @@ def test_human_engine_is_not_probed(tmp_path, questions):
     assert not probes(path)
 
 
-class Dying(ScriptedEngine):
+class DyingEngine(ScriptedEngine):
     """Fails at the first probe of a second turn."""
 
     def answer(self, requests):
@@ -145,8 +160,7 @@ class Dying(ScriptedEngine):
 def test_turn_is_repeated_if_the_engine_fails_during_its_probe(tmp_path, questions):
     run = start_run(make_config(tmp_path, questions, **ALL))
     with pytest.raises(EngineError, match="gone"):
-        run.go(NullObserver(), lambda config, asked: Dying(walking_engine(5).policy))
-    run.close()
+        finish_run(run, lambda config, questions: DyingEngine(walking_engine(5).policy))
     assert {line["turn"] for line in RunData(run.path).lines()} == {0}
 
 
@@ -172,14 +186,14 @@ def test_probes_do_not_change_replies_of_a_model(tmp_path, engine, monkeypatch, 
     batched, _ = play(tmp_path, questions, engine, **MODEL, probe=("map",))
     single = {"max_batched_turns": 0, "finish_together": 1, "id": ("0", "1")}
     alone, _ = play(tmp_path, questions, engine, **MODEL, **single, probe=("map",))
-    said = transcripts(plain)
-    assert transcripts(batched) == said
-    assert transcripts(alone) == {name: said[name] for name in ("0", "1")}
+    dialogues = transcripts(plain)
+    assert transcripts(batched) == dialogues
+    assert transcripts(alone) == {name: dialogues[name] for name in ("0", "1")}
     result = {name: line["reply"] for name, line in probes(batched).items()}
     assert {name: result[name] for name in probes(alone)} == {
         n: p["reply"] for n, p in probes(alone).items()
     }
     tokens = [line.probe.tokens for line in RunData(batched).turns]
-    assert min(one.cached / one.prompt for one in tokens) > 0.6, (
+    assert min(usage.cached / usage.prompt for usage in tokens) > 0.6, (
         "it reads its dialogue from the cache"
     )

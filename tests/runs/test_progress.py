@@ -40,24 +40,24 @@ def clock(monkeypatch):
     return now
 
 
-def progress_of(some, batched=2):
-    return Progress(some, plain(), max_batched_turns=batched)
+def progress_of(some_states, batched=2):
+    return Progress(some_states, plain(), max_batched_turns=batched)
 
 
-def take_all(progress, some, clock, seconds, done=()):
-    for state in [state for state in some if state.active]:
+def take_all(progress, some_states, clock, seconds, answered=()):
+    for state in [state for state in some_states if state.active]:
         clock[0] += seconds
-        take(progress, state, DONE if state.id in done else STEP)
+        take(progress, state, DONE if state.id in answered else STEP)
 
 
 def test_line_counts_questions_and_turns():
-    some = states(4)
-    progress = progress_of(some)
-    progress.on_phase_start("batched", some)
-    take(progress, some[0], STEP)
-    take(progress, some[1], DONE)
-    some[2].fail("broken")
-    progress.on_failure(some[2])
+    some_states = states(4)
+    progress = progress_of(some_states)
+    progress.on_phase_start("batched", some_states)
+    take(progress, some_states[0], STEP)
+    take(progress, some_states[1], DONE)
+    some_states[2].fail("broken")
+    progress.on_failure(some_states[2])
     parts = progress.line.split(" · ")
     assert parts[:2] == ["2/4 questions", "1 failed"]
     assert {"batched turn 1 of 2", "2 turns"} <= set(parts)
@@ -65,51 +65,51 @@ def test_line_counts_questions_and_turns():
 
 
 def test_remaining_time_follows_the_mean_dialogue_length(clock):
-    some = states(40, max_turns=4)
-    progress = progress_of(some)
+    some_states = states(40, max_turns=4)
+    progress = progress_of(some_states)
     clock[0] = 500.0  # the model was loaded
-    progress.on_phase_start("batched", some)
-    take_all(progress, some[:5], clock, 5.0)
+    progress.on_phase_start("batched", some_states)
+    take_all(progress, some_states[:5], clock, 5.0)
     assert progress.remaining_seconds() is None  # before 5 % of the turns
-    take_all(progress, some[5:], clock, 5.0, done={str(n) for n in range(20, 40)})
+    take_all(progress, some_states[5:], clock, 5.0, answered={str(n) for n in range(20, 40)})
     assert progress.remaining_seconds() == pytest.approx(20 * 2 * 5.0)
     assert f"about {format_duration(200)} left" in progress.line
-    take_all(progress, some, clock, 5.0)
-    take_all(progress, some, clock, 10.0)
+    take_all(progress, some_states, clock, 5.0)
+    take_all(progress, some_states, clock, 10.0)
     assert progress.remaining_seconds() == pytest.approx(20 * 1 * (20 * 10 + 60 * 5) / 80)
-    take_all(progress, some, clock, 5.0)
+    take_all(progress, some_states, clock, 5.0)
     assert progress.remaining_seconds() is None
 
 
 def test_speed_is_that_of_recent_turns(clock):
-    some = states(300, max_turns=2)
-    progress = progress_of(some)
-    progress.on_phase_start("batched", some)
-    take_all(progress, some, clock, 9.0)
-    take_all(progress, some[:290], clock, 1.0)
+    some_states = states(300, max_turns=2)
+    progress = progress_of(some_states)
+    progress.on_phase_start("batched", some_states)
+    take_all(progress, some_states, clock, 9.0)
+    take_all(progress, some_states[:290], clock, 1.0)
     assert progress.remaining_seconds() == pytest.approx(10)
 
 
 def test_line_fits_a_narrow_terminal(clock):
     console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
-    some = states(400, ground_truth="4", scene="room00", type="object_counting")
+    some_states = states(400, ground_truth="4", scene="room00", type="object_counting")
     with display_on(console) as display:
-        progress = Progress(some, display, max_batched_turns=2)
-        progress.on_phase_start("batched", some)
-        take_all(progress, some[:200], clock, 2.0, done={s.id for s in some})
-    written = console.file.getvalue()
-    assert "/400 questions · about" in written
-    assert "turns" not in written.split("questions · ")[-1]  # cut off at the end of the line
+        progress = Progress(some_states, display, max_batched_turns=2)
+        progress.on_phase_start("batched", some_states)
+        take_all(progress, some_states[:200], clock, 2.0, answered={s.id for s in some_states})
+    output = console.file.getvalue()
+    assert "/400 questions · about" in output
+    assert "turns" not in output.split("questions · ")[-1]  # cut off at the end of the line
 
 
 def test_progress_of_resumed_run_includes_earlier_turns():
-    some = states(2)
-    some[0].take(turn(0, DONE))
-    some[1].take(turn(0, STEP))
-    progress = progress_of(some)
-    progress.on_phase_start("finishing", some[1:])
+    some_states = states(2)
+    some_states[0].take(turn(0, DONE))
+    some_states[1].take(turn(0, STEP))
+    progress = progress_of(some_states)
+    progress.on_phase_start("finishing", some_states[1:])
     assert progress.line.startswith("1/2 questions · finishing · 0 turns")
-    take(progress, some[1], DONE)
+    take(progress, some_states[1], DONE)
     assert progress.line.startswith("2/2 questions")
 
 
@@ -134,9 +134,9 @@ def test_stage_shows_progress_on_a_terminal():
         with stage("measuring", 288) as measuring:
             measuring.advance(72)
             display.progress.refresh()
-    written = console.file.getvalue()
-    assert "fetching a model 1.0 GB of 4.0 GB" in written
-    assert "measuring 72 of 288" in written
+    output = console.file.getvalue()
+    assert "fetching a model 1.0 GB of 4.0 GB" in output
+    assert "measuring 72 of 288" in output
 
 
 def test_only_announced_stages_are_shown_without_a_terminal():
@@ -153,7 +153,7 @@ def test_stages_are_silent_without_a_display(capfd):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(12, "12 s"), (600, "10 min"), (3 * 3600 + 300, "3 h 05 min")]
+    ("seconds", "text"), [(12, "12 s"), (600, "10 min"), (3 * 3600 + 300, "3 h 05 min")]
 )
-def test_durations_as_text(seconds, words):
-    assert format_duration(seconds) == words
+def test_durations_as_text(seconds, text):
+    assert format_duration(seconds) == text

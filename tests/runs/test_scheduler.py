@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from factories.runs import NullObserver, make_config, make_questions, play
+from factories.runs import finish_run, make_config, make_questions, play
 from factories.samples import agent_options
 
 from render_agent.engines.engine import Capabilities
@@ -16,7 +16,7 @@ from render_agent.runs.scheduler import TurnScheduler
 from render_agent.views.free_views import FreeViews
 
 
-class Exploring:
+class ExploringPolicy:
     """Always explores, differently for every sample."""
 
     def reply(self, request):
@@ -31,7 +31,7 @@ class Exploring:
         ]
 
 
-class Waiting(ScriptedEngine):
+class WaitingEngine(ScriptedEngine):
     """Waits until it has `enough` requests, and must be woken when a view is rendered."""
 
     capabilities = Capabilities(streaming=True)
@@ -52,51 +52,50 @@ class Waiting(ScriptedEngine):
 
 
 def test_views_are_submitted_while_waiting_for_the_engine(tmp_path, monkeypatch):
-    """The engine is asked only when a reply or a view arrived."""
-    observe, drawn = FreeViews.observe, []
+    """The engine is polled only after a reply or a view has arrived."""
+    observe, observed = FreeViews.observe, []
 
-    def slowly(self, state):
-        drawn.append(state.id)
+    def observe_slowly(self, state):
+        observed.append(state.id)
         time.sleep(0.02)
         return observe(self, state)
 
-    monkeypatch.setattr(FreeViews, "observe", slowly)
-    engine, sizes = Waiting(Exploring(), 3), []
+    monkeypatch.setattr(FreeViews, "observe", observe_slowly)
+    engine, sizes = WaitingEngine(ExploringPolicy(), 3), []
     answer = engine.answer
     engine.answer = lambda requests: sizes.append(len(requests)) or answer(requests)
     pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3}
     play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
     assert sizes == [3, 3], "the last request was submitted while waiting for the first"
-    assert len(drawn) == 6
-    assert engine.waits <= len(drawn) + len(sizes)
+    assert len(observed) == 6
+    assert engine.waits <= len(observed) + len(sizes)
 
 
 def test_stopped_run_renders_nothing_more(tmp_path, monkeypatch):
-    preview, drawn, stopped = FreeViews.preview, [], threading.Event()
+    preview, previewed, stopped = FreeViews.preview, [], threading.Event()
     close = TurnScheduler.close
 
-    def held(self, state, *given):
-        drawn.append(state.id)
-        if len(drawn) > 4:
+    def held_preview(self, state, *arguments):
+        previewed.append(state.id)
+        if len(previewed) > 4:
             assert stopped.wait(60)
-        return preview(self, state, *given)
+        return preview(self, state, *arguments)
 
     def close_all(self):
         stopped.set()
         close(self)
 
-    class Dying(ScriptedEngine):
+    class DyingEngine(ScriptedEngine):
         def answer(self, requests):
             if self.calls > 2:
                 raise EngineError("the server is gone")
             return super().answer(requests)
 
-    monkeypatch.setattr(FreeViews, "preview", held)
+    monkeypatch.setattr(FreeViews, "preview", held_preview)
     monkeypatch.setattr(TurnScheduler, "close", close_all)
     run = start_run(
         make_config(tmp_path, make_questions(tmp_path, 12), **agent_options("lookahead:3"))
     )
     with pytest.raises(EngineError, match="gone"):
-        run.go(NullObserver(), lambda config, asked: Dying(Exploring(), 4))
-    run.close()
-    assert len(drawn) < 8, "two batches had been started"
+        finish_run(run, lambda config, questions: DyingEngine(ExploringPolicy(), 4))
+    assert len(previewed) < 8, "two batches had been started"

@@ -1,4 +1,4 @@
-"""The sight check of runs over servers: what it finds, where its finding appears, and whom it spares."""
+"""The sight check of servers: its findings, where they are reported, and the exempt models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 from factories.native_apis import NativeServer
-from factories.runs import NullObserver, make_config, make_questions, spread_over_rooms
+from factories.runs import finish_run, make_config, make_questions, spread_over_rooms
 from factories.servers import StubServer, chat_answers, chat_reply
 from factories.sight import (
     PNG,
@@ -34,7 +34,7 @@ from render_agent.runs.runner import resume_run, start_run
 
 DONE = chat_answers(lambda body: chat_reply(json.dumps({"answer": "2", "done": True})))
 
-# What the server does, the replies to its sight check, and the finding.
+# Behaviour of the server, its replies to the sight check, and the finding.
 SERVERS = {
     "reads": (lambda: read_code, "sighted"),
     "downscales a little": (lambda: downscales(48), "sighted"),
@@ -58,19 +58,16 @@ def questions(tmp_path):
 
 
 def start(tmp_path, questions, *servers, **options):
-    """Start a run without taking a turn; return it."""
+    """Start a run without taking a turn."""
     run = start_run(make_config(tmp_path, questions, **options_of(*servers, **options)))
     run.close()
     return RunData(run.path)
 
 
 def play(tmp_path, questions, *servers, **options):
-    """Start a run and complete it; return it."""
+    """Start and complete a run."""
     run = start_run(make_config(tmp_path, questions, **options_of(*servers, **options)))
-    try:
-        run.go(NullObserver())
-    finally:
-        run.close()
+    finish_run(run)
     return RunData(run.path)
 
 
@@ -125,16 +122,16 @@ def test_a_reply_cut_off_by_the_token_limit_is_no_finding(tmp_path, questions, c
 
 @pytest.mark.parametrize("fault", [(400, {}, '{"error": "too busy"}'), "no choices", "garbage"])
 def test_a_fault_during_the_check_is_no_finding(tmp_path, questions, caplog, fault):
-    once = {"engine_option": ("retries=0",)}
+    no_retries = {"engine_option": ("retries=0",)}
     with StubServer(DONE, [fault] * 2, sight=None) as server:
-        data = start(tmp_path, questions, server, **once)
+        data = start(tmp_path, questions, server, **no_retries)
         (check,) = data.sight_checks
         assert check["finding"] == data.results["sight_check"] == "unknown"
         assert check["reason"] in " ".join(caplog.messages)
         assert server.url not in " ".join(notes_of(data.results))
         server.faults = [fault] * 2
         with pytest.raises(SetupError, match="unknown"):
-            start(tmp_path, questions, server, sight_check="require", **once)
+            start(tmp_path, questions, server, sight_check="require", **no_retries)
 
 
 def test_a_key_that_a_server_echoes_is_not_recorded(tmp_path, questions, monkeypatch, caplog):
@@ -194,14 +191,14 @@ def test_require_refuses_before_the_run_folder_exists(tmp_path, questions):
 def test_command_line(type_in, tmp_path, questions, choice, code, requests):
     with StubServer(DONE, sight=drops_images()) as server:
         run = ("--batch", "--benchmark", questions, "--image-size", "96x72", "--max-turns", 1)
-        over = ("--engine", "openai", "--model", "made", "--base-url", server.url)
-        exit_code, _, err = type_in(*run, *over, "--sight-check", choice, folder=tmp_path)
+        engine = ("--engine", "openai", "--model", "made", "--base-url", server.url)
+        exit_code, _, err = type_in(*run, *engine, "--sight-check", choice, folder=tmp_path)
         assert (exit_code, len(server.sight_checks)) == (code, requests)
         assert ("blind" in err) == (choice != "off")
         assert (tmp_path / "experiment_logs").exists() == (len(server.bodies) == 2) == (code == 0)
         if code == 0:
-            _, shown, _ = type_in("show", "recent", folder=tmp_path)
-            assert ("sight check blind" in shown) == (choice == "warn")
+            _, output, _ = type_in("show", "recent", folder=tmp_path)
+            assert ("sight check blind" in output) == (choice == "warn")
 
 
 def test_every_server_is_checked_and_the_worst_finding_counts(tmp_path, questions):
@@ -224,8 +221,7 @@ def test_resuming_checks_again_and_keeps_the_worst_finding(tmp_path, questions):
         data = start(tmp_path, questions, server)
     with StubServer(DONE) as server:
         run = resume_run(data, {"base_url": (server.url,), "sight_check": "require"})
-        results = run.go(NullObserver())
-        run.close()
+        results = finish_run(run)
         data = RunData(data.path)
         assert [check["finding"] for check in data.sight_checks] == ["blind", "sighted"]
         assert data.sight_checks[1]["url"] == server.url
@@ -235,23 +231,24 @@ def test_resuming_checks_again_and_keeps_the_worst_finding(tmp_path, questions):
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_a_fault_is_forgotten_when_the_same_server_replies_to_the_check_of_a_resumed_run(
+def test_fault_is_cleared_when_the_server_passes_the_check_of_a_resumed_run(
     tmp_path, questions, is_same
 ):
-    with StubServer(DONE, [(400, {}, "{}")], sight=None) as server, StubServer(DONE) as other:
+    with (
+        StubServer(DONE, [(400, {}, "{}")], sight=None) as server,
+        StubServer(DONE) as working_server,
+    ):
         data = start(tmp_path, questions, server)
         assert data.results["sight_check"] == "unknown"
         server.sight = read_code
-        run = resume_run(data, {} if is_same else {"base_url": (other.url,)})
+        run = resume_run(data, {} if is_same else {"base_url": (working_server.url,)})
         run.close()
     results = RunData(data.path).results
     assert results["sight_check"] == ("sighted" if is_same else "unknown")
     assert len(notes_of(results)) == (not is_same)
 
 
-def test_resuming_is_refused_if_the_check_is_required_and_the_folder_stays_unlocked(
-    tmp_path, questions
-):
+def test_refused_resume_with_a_required_check_unlocks_the_folder(tmp_path, questions):
     with StubServer(DONE) as server:
         data = start(tmp_path, questions, server)
         server.sight = drops_images()
@@ -263,16 +260,16 @@ def test_resuming_is_refused_if_the_check_is_required_and_the_folder_stays_unloc
 
 def test_the_finding_is_in_the_report_and_in_comparisons(tmp_path, questions):
     with StubServer(DONE) as server:
-        good = play(tmp_path, questions, server)
+        working = play(tmp_path, questions, server)
         server.sight = drops_images()
         blind = play(tmp_path, questions, server)
-    assert ("Sight check", "sighted") in describe_run(good)
+    assert ("Sight check", "sighted") in describe_run(working)
     assert ("Sight check", "blind") in describe_run(blind)
-    (pair,) = compare_runs([good, blind], anyway_option="--anyway")
+    (pair,) = compare_runs([working, blind], anyway_option="--anyway")
     assert pair["facts"]["a"]["Sight check"] == "sighted"
     assert pair["facts"]["b"]["Sight check"] == "blind"
     assert any("sight check" in note for note in pair["notes"]["b"])
-    assert blind.results["official"] == good.results["official"] is not None
+    assert blind.results["official"] == working.results["official"] is not None
 
 
 def test_bundles_do_not_contain_the_address_of_the_server(tmp_path, questions):
@@ -340,8 +337,8 @@ def test_a_loaded_engine_is_checked_once_per_image_size(tmp_path, questions):
         StubServer(DONE, sight=drops_images()) as server,
         render_agent.load_engine("openai", "made", base_url=server.url) as engine,
     ):
-        found = [RunData(run(engine, image_size=(96, 72)).path).results for _ in range(2)]
-        assert [results["sight_check"] for results in found] == ["blind", "blind"]
+        both_results = [RunData(run(engine, image_size=(96, 72)).path).results for _ in range(2)]
+        assert [results["sight_check"] for results in both_results] == ["blind", "blind"]
         assert len(server.sight_checks) == 1
         run(engine, image_size=(64, 48))
         assert len(server.sight_checks) == 2

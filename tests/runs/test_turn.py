@@ -2,7 +2,7 @@
 
 import pytest
 from factories.replies import parse_reply
-from factories.runs import make_config
+from factories.runs import finish_run, make_config
 from factories.scenes import room
 from factories.states import question, state
 from PIL import Image
@@ -14,7 +14,6 @@ from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.runs.turn import read_candidates, respond
@@ -37,10 +36,10 @@ def context():
     return NextViews((View(0, "top", "0.png", HERE), View(1, "ego", "1.png", HERE)), HERE, space)
 
 
-def respond_to(context, reply, kinds=KINDS, **more):
+def respond_to(context, reply, kinds=KINDS, **options):
     context = TurnContext(state(), context, Image.open)
     action = parse_reply(reply, "text")
-    return Candidate(0, reply, action, *respond(context, action, Prompt(9, 75.0, kinds), **more))
+    return Candidate(0, reply, action, *respond(context, action, Prompt(9, 75.0, kinds), **options))
 
 
 def test_unreadable_reply_gets_a_reason_and_no_move(context):
@@ -82,11 +81,11 @@ def test_limits_are_reported_by_field_name(context):
 
 
 @pytest.mark.parametrize(
-    ("view", "said"),
+    ("view", "feedback"),
     [("7", "There is no view 7 yet: you have seen views 0 to 1."), ("1", ""), ('"top"', "")],
 )
-def test_unknown_views_are_named(context, view, said):
-    assert respond_to(context, f'{{"view": {view}}}').feedback.endswith(said or "did not move.")
+def test_unknown_views_are_named(context, view, feedback):
+    assert respond_to(context, f'{{"view": {view}}}').feedback.endswith(feedback or "did not move.")
 
 
 def test_disabled_view_types_are_named(context):
@@ -138,10 +137,7 @@ def test_truncated_object_is_not_completed(context, finish, answer):
 def test_log_records_repaired_replies(tmp_path):
     replies = ['{"view": "top",}', '{"answer": "1", "done": true}']
     run = start_run(make_config(tmp_path, "rooms", limit=1))
-    try:
-        run.go(NullObserver(), lambda config, asked: ScriptedEngine(ReplayPolicy({"*": replies})))
-    finally:
-        run.close()
+    finish_run(run, lambda config, questions: ScriptedEngine(ReplayPolicy({"*": replies})))
     first, second, *_ = RunData(run.path).lines()
     assert first["action"] == {"view": "top", "repaired": True}
     assert "repaired" not in second["action"]

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from factories.runs import NullObserver, make_config, make_questions
+from factories.runs import finish_run, make_config, make_questions
 from factories.servers import StubServer, chat_answers, chat_reply
 from factories.states import question, turn
 from msgspec.structs import replace
@@ -43,19 +43,19 @@ from render_agent.util.display import Display
 DONE = json.dumps({"answer": "A", "done": True})
 
 
-def lost(reply="", finish="stop", events=()):
-    own = turn(0, Malformed("there is no JSON object"))
-    return replace(own, reply=reply, finish=finish, events=events)
+def unreadable_turn(reply="", finish="stop", events=()):
+    base_turn = turn(0, Malformed("there is no JSON object"))
+    return replace(base_turn, reply=reply, finish=finish, events=events)
 
 
-def read(*events):
+def readable_turn(*events):
     return replace(turn(0, Action(forward=1.0)), events=events)
 
 
 def test_half_of_the_replies_may_be_unreadable_without_a_caveat():
     assert unreadable_caveat([]) is None
-    assert unreadable_caveat([lost(), read()]) is None
-    assert "2 of 3" in unreadable_caveat([lost(), read(), lost()])
+    assert unreadable_caveat([unreadable_turn(), readable_turn()]) is None
+    assert "2 of 3" in unreadable_caveat([unreadable_turn(), readable_turn(), unreadable_turn()])
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,18 @@ def test_half_of_the_replies_may_be_unreadable_without_a_caveat():
     ],
 )
 def test_cause_and_remedy_are_named(reply, finish, events, expected):
-    caveat = unreadable_caveat([lost(reply, finish, events)] * 2 + [lost("?")])
+    caveat = unreadable_caveat(
+        [unreadable_turn(reply, finish, events)] * 2 + [unreadable_turn("?")]
+    )
     assert caveat.startswith("3 of 3 replies are unreadable")
-    assert all(words in caveat for words in expected)
+    assert all(text in caveat for text in expected)
 
 
 def test_events_become_caveats_with_their_number_of_turns():
     turns = [
-        read(OMITTED + "temperature", NO_USAGE),
-        read(OMITTED + "temperature"),
-        read("retried"),
+        readable_turn(OMITTED + "temperature", NO_USAGE),
+        readable_turn(OMITTED + "temperature"),
+        readable_turn("retried"),
     ]
     temperature, tokens = sorted(caveats(turns))
     assert "temperature not sent" in temperature
@@ -89,69 +91,72 @@ def test_events_become_caveats_with_their_number_of_turns():
     assert "1 of 3 turns" in tokens
 
 
-def probed(belief, *events, **more):
-    probe = Probe("Where is it?", belief=belief, events=events, **more)
+def probed_turn(belief, *events, **fields):
+    probe = Probe("Where is it?", belief=belief, events=events, **fields)
     return replace(turn(0, Action(forward=1.0)), probe=probe)
 
 
 def test_events_of_verifiers_and_probes_are_counted_apart():
     """Regression test: events of belief probes and of a judge's requests were in no caveat."""
-    judged = read(JUDGE + OMITTED + "temperature", JUDGE + NO_USAGE)
-    asked = probed(Belief(), OMITTED + "temperature", NO_USAGE)
-    found = caveats([judged, asked, read()])
-    assert sum(note.startswith("requests of the verifier: ") for note in found) == 2
-    assert sum(note.endswith("(1 of 1 belief probes)") for note in found) == 2
-    assert adapted_fields([judged, asked]) == {}
-    (note,) = caveats([replace(asked, events=(OMITTED + "temperature",))])[:1]
+    with_judge = readable_turn(JUDGE + OMITTED + "temperature", JUDGE + NO_USAGE)
+    with_probe = probed_turn(Belief(), OMITTED + "temperature", NO_USAGE)
+    notes = caveats([with_judge, with_probe, readable_turn()])
+    assert sum(note.startswith("requests of the verifier: ") for note in notes) == 2
+    assert sum(note.endswith("(1 of 1 belief probes)") for note in notes) == 2
+    assert adapted_fields([with_judge, with_probe]) == {}
+    (note,) = caveats([replace(with_probe, events=(OMITTED + "temperature",))])[:1]
     assert note.endswith("(1 of 1 turns, 1 of 1 belief probes)")
 
 
 def test_unreadable_probes_are_a_caveat():
-    lost_probe = probed(Malformed("there is no JSON object"), reply="no")
-    (note,) = caveats([lost_probe, lost_probe, probed(Belief())])
+    lost_probe = probed_turn(Malformed("there is no JSON object"), reply="no")
+    (note,) = caveats([lost_probe, lost_probe, probed_turn(Belief())])
     assert note.startswith("2 of 3 belief probes are unreadable: most frequent reason: there is no")
-    cut = probed(Malformed("cut off"), reply="{", finish="length")
+    truncate_log = probed_turn(Malformed("cut off"), reply="{", finish="length")
     assert unreadable_probes([]) is None
-    assert "token limit" in unreadable_probes([cut.probe])
+    assert "token limit" in unreadable_probes([truncate_log.probe])
     assert "refused" in unreadable_probes([Probe("?", error="refused")])
     assert unreadable_probes([lost_probe.probe, Probe("?", belief=Belief())]) is None
 
 
-def test_beliefs_that_nobody_could_read_say_so():
+def test_unreadable_probes_are_not_reported_as_missing_boxes():
     """Regression test: unreadable probes were reported as scenes without object boxes."""
     probes = {"asked": 54, "unreadable": 50, "failed": 4}
-    said = summarize_beliefs({"last": {"readable": {"value": 0.0, "n": 9}}}, probes)
-    assert "none of the 54 replies" in said
-    said = summarize_beliefs({"last": {}}, {**probes, "unreadable": 0})
-    assert "no object boxes" in said
+    text = summarize_beliefs({"last": {"readable": {"value": 0.0, "n": 9}}}, probes)
+    assert "none of the 54 replies" in text
+    text = summarize_beliefs({"last": {}}, {**probes, "unreadable": 0})
+    assert "no object boxes" in text
 
 
 def test_adaptations_without_consequences_are_recorded_without_a_caveat():
-    turns = [read(RENAMED, OMITTED + "n", SYSTEM_IN_USER)]
+    turns = [readable_turn(RENAMED, OMITTED + "n", SYSTEM_IN_USER)]
     assert adapted_fields(turns).keys() == {"max_tokens", "n", "system message"}
     assert len(caveats(turns)) == 1
 
 
-def watch(turns):
+def warnings_of(turns):
     state = QuestionState(question(), scenes=None, max_turns=99)
     display = Display(Console(file=io.StringIO(), width=1000))
     progress = Progress([state], display, max_batched_turns=1)
-    for number, own in enumerate(turns):
-        state.take(replace(own, number=number))
+    for number, each_turn in enumerate(turns):
+        state.take(replace(each_turn, number=number))
         progress.on_turn(state, state.turns[-1])
     warned = display.console.file.getvalue().splitlines()
     return [line for line in warned if line.startswith("warning")]
 
 
 def test_progress_warns_once_while_most_replies_are_unreadable():
-    assert watch([lost()] * 2) == []
-    (line,) = watch([lost()] * 9)
+    assert warnings_of([unreadable_turn()] * 2) == []
+    (line,) = warnings_of([unreadable_turn()] * 9)
     assert "3 of 3 replies" in line
-    assert watch([read(), lost(), read(), lost()] * 5) == []
+    assert (
+        warnings_of([readable_turn(), unreadable_turn(), readable_turn(), unreadable_turn()] * 5)
+        == []
+    )
 
 
 def test_progress_warns_once_about_every_kind_of_event():
-    first, second = watch([read(OMITTED + "seed", "retried", PROMPT_TRUNCATED)] * 3)
+    first, second = warnings_of([readable_turn(OMITTED + "seed", "retried", PROMPT_TRUNCATED)] * 3)
     assert "seed" in first
     assert "prompt tokens" in second
 
@@ -161,7 +166,7 @@ needs_openai = pytest.mark.skipif(
 )
 
 
-def run_over(folder, rule, **options):
+def run_on_server(folder, rule, **options):
     """Run two questions over a server; return the run folder and the results."""
 
     def answer(method, path, body):
@@ -173,10 +178,7 @@ def run_over(folder, rule, **options):
     with StubServer(answer) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,), **options}
         run = start_run(make_config(folder, make_questions(folder, 2), max_turns=2, **options))
-        try:
-            return run.path, run.go(NullObserver())
-        finally:
-            run.close()
+        return run.path, finish_run(run)
 
 
 def only_default_temperature(body):
@@ -187,16 +189,16 @@ def only_default_temperature(body):
 
 @needs_openai
 def test_adapted_field_is_in_every_output(type_in, tmp_path):
-    path, results = run_over(tmp_path / "a", only_default_temperature)
+    path, results = run_on_server(tmp_path / "a", only_default_temperature)
     turns = results["totals"]["turns"]
     assert results["adapted"] == {"temperature": {"how": "not sent", "turns": turns}}
     saved = json.loads((path / "results.json").read_text())
     assert saved["adapted"] == results["adapted"]
     (caveat,) = [note for note in saved["notes"] if "temperature not sent" in note]
-    other, _ = run_over(tmp_path / "b", lambda body: (200, {}, chat_reply(DONE)))
-    (pair,) = compare_runs([RunData(other), RunData(path)], anyway_option="")
+    unadapted, _ = run_on_server(tmp_path / "b", lambda body: (200, {}, chat_reply(DONE)))
+    (pair,) = compare_runs([RunData(unadapted), RunData(path)], anyway_option="")
     assert pair["adapted"] == {"a": {}, "b": results["adapted"]}
-    for command in (("show", path), ("compare", other, path)):
+    for command in (("show", path), ("compare", unadapted, path)):
         code, out, err = type_in(*command, folder=tmp_path)
         assert code == 0, err
         assert "temperature not sent" in " ".join((out + err).split())
@@ -208,8 +210,10 @@ def test_adapted_field_is_in_every_output(type_in, tmp_path):
 @needs_openai
 def test_unreadable_run_says_so_in_its_results(tmp_path):
     message = {"role": "assistant", "content": None, "reasoning_content": DONE}
-    choices = [{"message": message, "finish_reason": "length"}]
-    _, results = run_over(tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=choices)))
+    evidence_by_turn = [{"message": message, "finish_reason": "length"}]
+    _, results = run_on_server(
+        tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=evidence_by_turn))
+    )
     assert "4 of 4 replies are unreadable" in results["notes"][0]
     assert "--max-new-tokens" in results["notes"][0]
     assert "adapted" not in results
@@ -217,7 +221,7 @@ def test_unreadable_run_says_so_in_its_results(tmp_path):
 
 @needs_openai
 def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
-    path, results = run_over(tmp_path, lambda body: (200, {}, chat_reply(DONE, usage=None)))
+    path, results = run_on_server(tmp_path, lambda body: (200, {}, chat_reply(DONE, usage=None)))
     assert any(note.startswith("tokens: not reported") for note in results["notes"])
     assert set(results["totals"]["tokens"].values()) == {None}
     assert results["totals"]["per_question"]["tokens_in"] is None
@@ -236,10 +240,10 @@ def test_missing_token_counts_are_not_shown_as_zero(type_in, tmp_path):
     assert code == 0, err
     assert "tokens: not reported" in (path / "report" / "index.html").read_text()
     code, out, _ = type_in("show", path, folder=tmp_path)
-    shown = " ".join(out.split())
+    text = " ".join(out.split())
     assert code == 0
-    assert shown.count("tokens: not reported") == 2
-    assert "input tokens" not in shown
+    assert text.count("tokens: not reported") == 2
+    assert "input tokens" not in text
 
 
 @needs_openai
@@ -248,13 +252,13 @@ def test_unreadable_run_warns_while_running_and_at_its_end(type_in, tmp_path, ba
     message = {"role": "assistant", "content": None, "reasoning_content": DONE}
     body = chat_reply("", choices=[{"message": message, "finish_reason": "length"}])
     questions = make_questions(tmp_path, 2)
-    asked = ("--batch", "--questions", questions, "--views", "none")
+    arguments = ("--batch", "--questions", questions, "--views", "none")
     if not batch:
         room = Path(render_agent.__file__).parent / "bundled" / "room00.ply"
-        asked = ("--ply", room, "--question", "How many chairs are there?")
+        arguments = ("--ply", room, "--question", "How many chairs are there?")
     with StubServer(chat_answers(lambda _: body)) as server:
-        over = ("--engine", "openai", "--model", "made", "--base-url", server.url)
-        code, out, err = type_in(*asked, *over, "--max-turns", 4, folder=tmp_path)
+        engine = ("--engine", "openai", "--model", "made", "--base-url", server.url)
+        code, out, err = type_in(*arguments, *engine, "--max-turns", 4, folder=tmp_path)
     assert code == 0
     printed = " ".join((out + err).split())
     assert "warning: 3 of 3 replies are unreadable" in printed

@@ -29,37 +29,37 @@ FILES = {
 }
 
 
-def declared():
+def declared_schemas():
     """Return the types of the files as trees of JSON schemas, without class names and descriptions."""
     kinds = list(FILES.values())
 
-    def either(kind):
+    def any_of(kind):
         if kind is Path:
             return {"type": "string"}
-        kinds.extend(own for own in get_args(kind) if own not in kinds)
-        return {"anyOf": [{"$ref": own.__name__} for own in get_args(kind)]}
+        kinds.extend(member for member in get_args(kind) if member not in kinds)
+        return {"anyOf": [{"$ref": member.__name__} for member in get_args(kind)]}
 
     count = 0
     while count < len(kinds):
         count = len(kinds)
         _, schemas = msgspec.json.schema_components(
-            tuple(kinds), schema_hook=either, ref_template="{name}"
+            tuple(kinds), schema_hook=any_of, ref_template="{name}"
         )
 
-    def expanded(schema):
+    def expand(schema):
         if isinstance(schema, list):
-            return [expanded(part) for part in schema]
+            return [expand(part) for part in schema]
         if not isinstance(schema, dict):
             return schema
         if "$ref" in schema:
-            return expanded(schemas[schema["$ref"]])
-        parts = {key: expanded(part) for key, part in schema.items() if key != "properties"}
+            return expand(schemas[schema["$ref"]])
+        parts = {key: expand(part) for key, part in schema.items() if key != "properties"}
         if "properties" in schema:
-            own = schema["properties"].items()
-            parts["properties"] = {name: expanded(part) for name, part in own}
+            member = schema["properties"].items()
+            parts["properties"] = {name: expand(part) for name, part in member}
         return {k: part for k, part in parts.items() if k not in ("title", "description")}
 
-    trees = {file: expanded(schemas[kind.__name__]) for file, kind in FILES.items()}
+    trees = {file: expand(schemas[kind.__name__]) for file, kind in FILES.items()}
     trees["config.json"]["properties"]["config"] = {
         "type": "object",
         "properties": {key: {} for key in sorted(RunConfig(batch=True).to_json())},
@@ -70,46 +70,46 @@ def declared():
     return json.loads(json.dumps({"format": FORMAT, **trees}))
 
 
-def differences(old, new, place):
-    """Yield differences that prevent one version from reading, or make it misread, what the other wrote."""
+def differences(old, new, path):
+    """Yield differences that make one version fail to read, or misread, files of the other."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
-            yield f"{place}: {old} became {new}"
+            yield f"{path}: {old} became {new}"
         return
     for key in sorted((old.keys() | new.keys()) - {"properties", "required", "anyOf"}):
-        yield from differences(old.get(key), new.get(key), place)
-    choices, others = old.get("anyOf", []), new.get("anyOf", [])
-    if len(choices) != len(others):
-        yield f"{place}: {len(choices)} kinds became {len(others)}"
-    for one, other in zip(choices, others, strict=False):
-        yield from differences(one, other, place)
-    fields, others = old.get("properties", {}), new.get("properties", {})
-    required, now = set(old.get("required", ())), set(new.get("required", ()))
-    for name in sorted(fields.keys() | others.keys()):
-        where = f"{place}: {name}"
-        if name not in others:
-            yield f"{where} is gone"
-        elif name not in fields:
-            if name in now:
-                yield f"{where} is new and required"
+        yield from differences(old.get(key), new.get(key), path)
+    old_choices, new_choices = old.get("anyOf", []), new.get("anyOf", [])
+    if len(old_choices) != len(new_choices):
+        yield f"{path}: {len(old_choices)} kinds became {len(new_choices)}"
+    for old_choice, new_choice in zip(old_choices, new_choices, strict=False):
+        yield from differences(old_choice, new_choice, path)
+    old_fields, new_fields = old.get("properties", {}), new.get("properties", {})
+    old_required, new_required = set(old.get("required", ())), set(new.get("required", ()))
+    for name in sorted(old_fields.keys() | new_fields.keys()):
+        location = f"{path}: {name}"
+        if name not in new_fields:
+            yield f"{location} is gone"
+        elif name not in old_fields:
+            if name in new_required:
+                yield f"{location} is new and required"
         else:
-            if (name in required) != (name in now):
-                yield f"{where} became {'required' if name in now else 'optional'}"
-            yield from differences(fields[name], others[name], where)
+            if (name in old_required) != (name in new_required):
+                yield f"{location} became {'required' if name in new_required else 'optional'}"
+            yield from differences(old_fields[name], new_fields[name], location)
 
 
 def test_incompatible_format_has_a_new_number():
-    saved, types = json.loads(SAVED.read_text()), declared()
-    if saved.pop("format") != types.pop("format"):
+    saved, declared = json.loads(SAVED.read_text()), declared_schemas()
+    if saved.pop("format") != declared.pop("format"):
         pytest.fail(f"the format has changed: update {SAVED.name} with python {__file__}")
-    result = [line for file in saved for line in differences(saved[file], types[file], file)]
+    result = [line for file in saved for line in differences(saved[file], declared[file], file)]
     assert not result, (
         "raise FORMAT in runs/log/schema.py, or keep the log compatible: " + "; ".join(result)
     )
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "problem"),
     [
         (lambda turn: turn["properties"].update(more={"type": "string"}), None),
         (lambda turn: turn["properties"]["seconds"]["properties"].update(more={}), None),
@@ -124,15 +124,17 @@ def test_incompatible_format_has_a_new_number():
         ),
     ],
 )
-def test_only_added_optional_fields_are_compatible(change, found):
-    before = declared()["turns.jsonl"]
+def test_only_added_optional_fields_are_compatible(change, problem):
+    before = declared_schemas()["turns.jsonl"]
     after = deepcopy(before)
     change(after)
-    said = list(differences(before, after, "turns.jsonl"))
-    assert len(said) == (found is not None)
-    assert found is None or found in said[0]
+    problems = list(differences(before, after, "turns.jsonl"))
+    assert len(problems) == (problem is not None)
+    assert problem is None or problem in problems[0]
 
 
 if __name__ == "__main__":
-    lines = (f'"{file}": {json.dumps(tree, sort_keys=True)}' for file, tree in declared().items())
+    lines = (
+        f'"{file}": {json.dumps(tree, sort_keys=True)}' for file, tree in declared_schemas().items()
+    )
     SAVED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

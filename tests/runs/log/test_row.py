@@ -44,12 +44,12 @@ def test_result_rows_match_the_log(run):
     path, results = run
     rows = [row_of(state) for state in RunData(path).states]
     assert [row.to_json() for row in rows] == results["questions"]
-    assert all(tuple(row) == COLUMNS for row in map(sorted_as_written, results["questions"]))
+    assert all(tuple(row) == COLUMNS for row in map(in_column_order, results["questions"]))
     for row in rows:
         assert convert(row.to_json(), Row).to_json() == row.to_json()
 
 
-def sorted_as_written(row):
+def in_column_order(row):
     return sorted(row, key=COLUMNS.index)
 
 

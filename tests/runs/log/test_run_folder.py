@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from factories.runs import (
-    NullObserver,
     comparable_results,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -40,124 +40,124 @@ from render_agent.util.atomic_files import read_lines
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def finished_run(tmp_path_factory):
     """A finished run of four questions."""
     folder = tmp_path_factory.mktemp("made")
     return play(folder, make_questions(folder), walking_engine(4), max_turns=5)[0]
 
 
 @pytest.fixture
-def finished(made, tmp_path):
+def run_folder(finished_run, tmp_path):
     """A copy of it that tests may damage."""
-    return shutil.copytree(made, tmp_path / "runs" / made.name)
+    return shutil.copytree(finished_run, tmp_path / "runs" / finished_run.name)
 
 
-def test_logged_outcome_matches_feedback(finished):
-    turns = [turn for state in RunData(finished).states for turn in state.turns]
+def test_logged_outcome_matches_feedback(run_folder):
+    turns = [turn for state in RunData(run_folder).states for turn in state.turns]
     moves = [turn for turn in turns if turn.outcome is not None]
     assert {turn.action.done for turn in moves} == {False}
     assert len(moves) == sum(not turn.action.done for turn in turns) > 0
     for turn in moves:
-        told = describe_outcome(
+        description = describe_outcome(
             turn.action, turn.camera_before, turn.camera, turn.outcome, general()
         )
-        assert turn.feedback.lower().startswith(told.lower())
+        assert turn.feedback.lower().startswith(description.lower())
 
 
-def test_lines_without_outcome_are_readable(finished):
-    before = [turn for state in RunData(finished).states for turn in state.turns]
-    file = finished / "turns.jsonl"
+def test_lines_without_outcome_are_readable(run_folder):
+    before = [turn for state in RunData(run_folder).states for turn in state.turns]
+    file = run_folder / "turns.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines:
         line.pop("outcome", None)
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    after = [turn for state in RunData(finished).states for turn in state.turns]
+    after = [turn for state in RunData(run_folder).states for turn in state.turns]
     assert after == [structs.replace(turn, outcome=None) for turn in before]
 
 
-def continued(path):
+def resume_walking(path):
     resume(path, walking_engine(4))
 
 
-def test_unknown_fields_are_ignored(finished):
-    """Such a folder has the same format and remains readable."""
-    run = RunData(finished)
+def test_unknown_fields_are_ignored(run_folder):
+    """A folder with additional fields has the same format and remains readable."""
+    run = RunData(run_folder)
     for name in ("turns.jsonl", "questions.jsonl", "config.json", "results.json"):
         lines = (
-            (finished / name).read_text().splitlines()
+            (run_folder / name).read_text().splitlines()
             if name.endswith("l")
-            else [(finished / name).read_text()]
+            else [(run_folder / name).read_text()]
         )
-        more = [json.dumps(json.loads(line) | {"added": {"later": 1}}) for line in lines]
-        (finished / name).write_text("\n".join(more) + "\n")
-    later = RunData(finished)
-    assert (later.questions, later.turns, later.config) == (run.questions, run.turns, run.config)
-    assert later.results == run.results
-    assert later.saved_results.pop("added") == {"later": 1}
-    resume_run(later, {}).close()
+        extended = [json.dumps(json.loads(line) | {"added": {"later": 1}}) for line in lines]
+        (run_folder / name).write_text("\n".join(extended) + "\n")
+    reread = RunData(run_folder)
+    assert (reread.questions, reread.turns, reread.config) == (run.questions, run.turns, run.config)
+    assert reread.results == run.results
+    assert reread.saved_results.pop("added") == {"later": 1}
+    resume_run(reread, {}).close()
 
 
-def test_truncated_last_line_is_dropped_and_its_turn_repeated(finished, tmp_path):
-    copy = shutil.copytree(finished, tmp_path / "copy")
+def test_truncated_last_line_is_dropped_and_its_turn_repeated(run_folder, tmp_path):
+    copy = shutil.copytree(run_folder, tmp_path / "copy")
     truncate_log(copy, 6)
     with (copy / "turns.jsonl").open("ab") as file:
         file.write(b'{"question_id": "1", "turn": 1, "pha')
-    continued(copy)
-    assert transcripts(copy) == transcripts(finished)
+    resume_walking(copy)
+    assert transcripts(copy) == transcripts(run_folder)
     assert all(json.loads(line) for line in (copy / "turns.jsonl").read_text().splitlines())
 
 
-def test_missing_images_are_restored_identically(finished, tmp_path):
-    copy = shutil.copytree(finished, tmp_path / "copy")
+def test_missing_images_are_restored_identically(run_folder, tmp_path):
+    copy = shutil.copytree(run_folder, tmp_path / "copy")
     truncate_log(copy, 6)
     before = {path: path.read_bytes() for path in (copy / "views").rglob("*.png")}
     shutil.rmtree(copy / "views")
-    continued(copy)
-    shown = [
+    resume_walking(copy)
+    views = [
         view for turns in transcripts(copy).values() for turn in turns for view in turn["views"]
     ]
-    assert shown
-    for view in shown:
+    assert views
+    for view in views:
         assert (copy / view["file"]).read_bytes() == before[copy / view["file"]]
 
 
 def damage(path):
     """Make one image empty, one truncated and one a different image; return the intact ones."""
     files = sorted((path / "views").rglob("*.png"))
-    whole = {file: file.read_bytes() for file in files}
-    empty, torn, foreign, other = files[0], files[1], files[-1], files[-2]
+    contents = {file: file.read_bytes() for file in files}
+    empty, truncated, swapped, source = files[0], files[1], files[-1], files[-2]
     empty.write_bytes(b"")
-    torn.write_bytes(whole[torn][: len(whole[torn]) // 2])
-    foreign.write_bytes(whole[other])
-    return whole, {empty, torn, foreign}
+    truncated.write_bytes(contents[truncated][: len(contents[truncated]) // 2])
+    swapped.write_bytes(contents[source])
+    return contents, {empty, truncated, swapped}
 
 
-def test_damaged_images_are_restored(finished, tmp_path):
-    copy = shutil.copytree(finished, tmp_path / "copy")
+def test_damaged_images_are_restored(run_folder, tmp_path):
+    copy = shutil.copytree(run_folder, tmp_path / "copy")
     truncate_log(copy, 6)
-    named = {file for line in RunData(copy).lines() for file in line["sha256"]}
+    logged = {file for line in RunData(copy).lines() for file in line["sha256"]}
     for file in sorted((copy / "views").rglob("*.png")):
-        if str(file.relative_to(copy)) not in named:
+        if str(file.relative_to(copy)) not in logged:
             file.unlink()
-    whole, _ = damage(copy)
-    continued(copy)
-    assert transcripts(copy) == transcripts(finished)
-    assert all(file.read_bytes() == content for file, content in whole.items())
+    contents, _ = damage(copy)
+    resume_walking(copy)
+    assert transcripts(copy) == transcripts(run_folder)
+    assert all(file.read_bytes() == content for file, content in contents.items())
     for line in RunData(copy).lines():
         for file, digest in line["sha256"].items():
             assert hashlib.sha256((copy / file).read_bytes()).hexdigest() == digest
 
 
-def test_edited_config_is_refused(finished):
-    record = json.loads((finished / "config.json").read_text())
+def test_edited_config_is_refused(run_folder):
+    record = json.loads((run_folder / "config.json").read_text())
     record["config"]["max_turns"] = 3
-    (finished / "config.json").write_text(json.dumps(record))
+    (run_folder / "config.json").write_text(json.dumps(record))
     with pytest.raises(RunLogError, match="was edited after the run started"):
-        resume_run(RunData(finished), {})
+        resume_run(RunData(run_folder), {})
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "cannot read"),
         (b"{}", "not a run folder"),
@@ -167,53 +167,55 @@ def test_edited_config_is_refused(finished):
         (b'{"format": 99}', "newer format 99.*Upgrade"),
     ],
 )
-def test_invalid_config_is_refused(finished, content, said):
-    (finished / "config.json").write_bytes(content)
-    with pytest.raises(RunLogError, match=said):
-        RunData(finished)
+def test_invalid_config_is_refused(run_folder, content, message):
+    (run_folder / "config.json").write_bytes(content)
+    with pytest.raises(RunLogError, match=message):
+        RunData(run_folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b"[1]"])
-def test_damaged_results_name_the_remedy(finished, content, type_in):
-    (finished / "results.json").write_bytes(content)
-    remedy = f"Delete it, then run render-agent --continue {finished}"
-    for words in (("show", finished.name), ("ls",)):
-        _, _, err = type_in(*words, "--runs", finished.parent, folder=finished.parent)
+def test_damaged_results_name_the_remedy(run_folder, content, type_in):
+    (run_folder / "results.json").write_bytes(content)
+    remedy = f"Delete it, then run render-agent --continue {run_folder}"
+    for arguments in (("show", run_folder.name), ("ls",)):
+        _, _, err = type_in(*arguments, "--runs", run_folder.parent, folder=run_folder.parent)
         assert remedy in err
-    (finished / "results.json").unlink()
-    assert resume(finished)["status"] == "complete"
+    (run_folder / "results.json").unlink()
+    assert resume(run_folder)["status"] == "complete"
 
 
-def test_damaged_turn_is_named(finished):
-    lines = (finished / "turns.jsonl").read_text().splitlines()
+def test_damaged_turn_is_named(run_folder):
+    lines = (run_folder / "turns.jsonl").read_text().splitlines()
     lines[2] = json.dumps(json.loads(lines[2]) | {"turn": 7})
-    (finished / "turns.jsonl").write_text("\n".join(lines) + "\n")
+    (run_folder / "turns.jsonl").write_text("\n".join(lines) + "\n")
     with pytest.raises(RunLogError, match="line 3 does not fit"):
-        resume_run(RunData(finished), {})
+        resume_run(RunData(run_folder), {})
 
 
-def test_parts_are_read_once_on_first_use(finished, monkeypatch):
-    run = RunData(finished)
-    opened = []
+def test_parts_are_read_once_on_first_use(run_folder, monkeypatch):
+    run = RunData(run_folder)
+    files_read = []
     monkeypatch.setattr(
-        read, "read_lines", lambda file, *how: opened.append(file.name) or read_lines(file, *how)
+        read,
+        "read_lines",
+        lambda file, *options: files_read.append(file.name) or read_lines(file, *options),
     )
-    assert opened == []
+    assert files_read == []
     assert [state.id for state in run.states] == [question.id for question in run.questions]
     assert run.results["questions"] == run.saved_results["questions"]
     assert [line.number for line in run.turns] == [
-        line["turn"] for line in RunData(finished).lines()
+        line["turn"] for line in RunData(run_folder).lines()
     ]
-    assert sorted(opened[:2]) == ["questions.jsonl", "turns.jsonl"]
-    assert len(opened) == 3  # the last is from `lines`, which is not cached
+    assert sorted(files_read[:2]) == ["questions.jsonl", "turns.jsonl"]
+    assert len(files_read) == 3  # the last is from `lines`, which is not cached
 
 
-def test_run_data_is_cached_until_reload(finished):
-    (finished / "results.json").unlink()
-    truncate_log(finished, 3)
-    run = RunData(finished)
+def test_run_data_is_cached_until_reload(run_folder):
+    (run_folder / "results.json").unlink()
+    truncate_log(run_folder, 3)
+    run = RunData(run_folder)
     assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
-    continued(finished)
+    resume_walking(run_folder)
     assert (len(run.turns), run.saved_results, run.finished) == (3, None, False)
     run.reload()
     assert (len(run.turns), run.saved_results["status"], run.finished) == (11, "complete", True)
@@ -224,12 +226,12 @@ def test_run_data_is_cached_until_reload(finished):
     )
 
 
-def test_run_without_questions_says_how_to_resume(finished):
-    (finished / "questions.jsonl").unlink()
-    run = RunData(finished)
+def test_run_without_questions_says_how_to_resume(run_folder):
+    (run_folder / "questions.jsonl").unlink()
+    run = RunData(run_folder)
     assert not run.has_questions
     for part in ("questions", "states", "results"):
-        with pytest.raises(RunLogError, match=f"--continue {finished}"):
+        with pytest.raises(RunLogError, match=f"--continue {run_folder}"):
             getattr(run, part)
 
 
@@ -244,47 +246,49 @@ def test_run_without_questions_says_how_to_resume(finished):
     ],
 )
 @pytest.mark.parametrize("value", [None, [1]])
-def test_damaged_field_is_named_with_its_file(finished, file, field, value):
-    place, names = finished / file, field.split(".")
+def test_damaged_field_is_named_with_its_file(run_folder, file, field, value):
+    path, names = run_folder / file, field.split(".")
     records = (
-        [json.loads(line) for line in place.read_text().splitlines()]
+        [json.loads(line) for line in path.read_text().splitlines()]
         if file.endswith("l")
-        else [json.loads(place.read_text())]
+        else [json.loads(path.read_text())]
     )
-    part = records[0]
+    record = records[0]
     for name in names[:-1]:
-        part = part[name]
+        record = record[name]
     if value is None:
-        del part[names[-1]]
+        del record[names[-1]]
     else:
-        part[names[-1]] = value
-    place.write_text("".join(json.dumps(record) + "\n" for record in records))
+        record[names[-1]] = value
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
 
     def open_all():
-        folder = RunData(finished)
-        _ = folder.states
-        _ = folder.saved_results
+        run = RunData(run_folder)
+        _ = run.states
+        _ = run.saved_results
 
     with pytest.raises(RunLogError, match=rf"{file}.*{names[-1]}"):
         open_all()
 
 
-def test_older_format_is_refused_with_advice(finished, type_in):
-    record = json.loads((finished / "config.json").read_text())
-    (finished / "config.json").write_text(json.dumps(record | {"program": "0.1.0"}))
+def test_older_format_is_refused_with_advice(run_folder, type_in):
+    record = json.loads((run_folder / "config.json").read_text())
+    (run_folder / "config.json").write_text(json.dumps(record | {"program": "0.1.0"}))
     for command in (
-        ["--continue", finished],
-        ["show", finished],
-        ["ls", "--output", finished.parent],
+        ["--continue", run_folder],
+        ["show", run_folder],
+        ["ls", "--output", run_folder.parent],
     ):
-        code, _, err = type_in(*command, folder=finished)
+        code, _, err = type_in(*command, folder=run_folder)
         assert code == (0 if command[0] == "ls" else 1)
-        assert all(word in err for word in (finished.name, "0.1.0", __version__, "Use the version"))
+        assert all(
+            word in err for word in (run_folder.name, "0.1.0", __version__, "Use the version")
+        )
 
 
-def test_ls_lists_unreadable_runs_with_the_reason(finished, tmp_path, type_in):
-    others = tmp_path / "others"
-    record = json.loads((finished / "config.json").read_text())
+def test_ls_lists_unreadable_runs_with_the_reason(run_folder, tmp_path, type_in):
+    runs = tmp_path / "others"
+    record = json.loads((run_folder / "config.json").read_text())
     configs = {
         "newer": json.dumps(record | {"format": FORMAT + 1}),
         "older": json.dumps(record | {"program": "0.1.0"}),
@@ -293,10 +297,10 @@ def test_ls_lists_unreadable_runs_with_the_reason(finished, tmp_path, type_in):
         "edited": json.dumps(record | {"engine": None}),
     }
     for name, config in configs.items():
-        (others / name).mkdir(parents=True)
-        (others / name / "config.json").write_text(config)
-    shutil.copytree(finished, others / "whole")
-    code, out, _ = type_in("ls", "--json", "--output", others, folder=tmp_path)
+        (runs / name).mkdir(parents=True)
+        (runs / name / "config.json").write_text(config)
+    shutil.copytree(run_folder, runs / "whole")
+    code, out, _ = type_in("ls", "--json", "--output", runs, folder=tmp_path)
     assert code == 0
     assert {row["run"]: row["status"] for row in json.loads(out)} == {
         "newer": "newer format",
@@ -306,26 +310,26 @@ def test_ls_lists_unreadable_runs_with_the_reason(finished, tmp_path, type_in):
         "edited": "damaged",
         "whole": "complete",
     }
-    code, out, err = type_in("ls", "--output", others, folder=tmp_path)
+    code, out, err = type_in("ls", "--output", runs, folder=tmp_path)
     assert (code, err.count("\n")) == (0, 5)
     assert "newer format" in out
 
 
-def test_missing_questions_file_is_rewritten(finished, tmp_path):
-    copy = shutil.copytree(finished, tmp_path / "copy")
+def test_missing_questions_file_is_rewritten(run_folder, tmp_path):
+    copy = shutil.copytree(run_folder, tmp_path / "copy")
     for name in ("questions.jsonl", "turns.jsonl", "results.json", "results.csv"):
         (copy / name).unlink()
-    continued(copy)
-    assert transcripts(copy) == transcripts(finished)
-    assert (copy / "questions.jsonl").read_bytes() == (finished / "questions.jsonl").read_bytes()
+    resume_walking(copy)
+    assert transcripts(copy) == transcripts(run_folder)
+    assert (copy / "questions.jsonl").read_bytes() == (run_folder / "questions.jsonl").read_bytes()
 
 
-def test_lock_error_names_the_owner(finished):
-    run = resume_run(RunData(finished), {})
+def test_lock_error_names_the_owner(run_folder):
+    run = resume_run(RunData(run_folder), {})
     with pytest.raises(RunLogError, match=f"is being written by process {os.getpid()}"):
-        resume_run(RunData(finished), {})
+        resume_run(RunData(run_folder), {})
     run.close()
-    resume_run(RunData(finished), {}).close()
+    resume_run(RunData(run_folder), {}).close()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
@@ -337,37 +341,37 @@ def test_full_disk_while_locking(tmp_path):
     FolderLock(tmp_path).close()
 
 
-def test_lock_of_killed_process_is_released(finished):
-    hold = (
+def test_lock_of_killed_process_is_released(run_folder):
+    script = (
         "import sys, time; from pathlib import Path; from render_agent.runs.log.lock import FolderLock;"
         " held = FolderLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", hold, str(finished)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, str(run_folder)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "held\n"
         with pytest.raises(RunLogError, match=f"process {process.pid}"):
-            resume_run(RunData(finished), {})
+            resume_run(RunData(run_folder), {})
         process.send_signal(signal.SIGKILL)
-    resume_run(RunData(finished), {}).close()
+    resume_run(RunData(run_folder), {}).close()
 
 
 @pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_missing_lock_support_gives_a_warning(finished, monkeypatch, error):
+def test_missing_lock_support_gives_a_warning(run_folder, monkeypatch, error):
     def refuse(*_):
         raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    log = RunLog(finished)
-    assert str(finished) in log.warning
+    log = RunLog(run_folder)
+    assert str(run_folder) in log.warning
     log.close()
 
 
-def test_deleted_folder_stops_the_run(finished, tmp_path):
-    log = RunLog(finished)
-    finished.rename(tmp_path / "elsewhere")
+def test_deleted_folder_stops_the_run(run_folder, tmp_path):
+    log = RunLog(run_folder)
+    run_folder.rename(tmp_path / "elsewhere")
     log.append_line({"question_id": "0"})
-    with pytest.raises(RunLogError, match=f"{finished} was deleted"):
+    with pytest.raises(RunLogError, match=f"{run_folder} was deleted"):
         log.sync()
     log.close()
 
@@ -410,80 +414,81 @@ def test_dry_run_of_resuming_is_refused_like_resuming(tmp_path, change, changes)
     started.close()
     run = started.path
     dry_continue(run.parent, run.name, {})
-    held = change(tmp_path, run)
+    lock = change(tmp_path, run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    said = []
+    messages = []
     for attempt in (lambda: dry_continue(run.parent, run.name, changes), lambda: resume_run(RunData(run), changes)):  # fmt: skip
-        with pytest.raises(RenderAgentError) as refused:
+        with pytest.raises(RenderAgentError) as error:
             attempt()
-        said.append(str(refused.value))
-        if len(said) == 1:
+        messages.append(str(error.value))
+        if len(messages) == 1:
             assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-    assert said[0] == said[1]
-    if held is not None:
-        held.close()
+    assert messages[0] == messages[1]
+    if lock is not None:
+        lock.close()
 
 
-def test_only_options_that_do_not_affect_results_may_change(finished):
+def test_only_options_that_do_not_affect_results_may_change(run_folder):
     with pytest.raises(UsageError, match="--max-turns cannot change"):
-        resume_run(RunData(finished), {"max_turns": 3})
-    resume_run(RunData(finished), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
+        resume_run(RunData(run_folder), {"max_turns": 3})
+    resume_run(RunData(run_folder), {"max_turns": 5, "batch_size": 1, "finish_together": 1}).close()
 
 
-def test_images_are_synced_before_their_line(made, tmp_path, monkeypatch):
-    synced, write_all, named = set(), writer.write_all, []
+def test_images_are_synced_before_their_line(finished_run, tmp_path, monkeypatch):
+    synced, write_all, image_names = set(), writer.write_all, []
 
-    def written(file, content):
+    def check_and_write(file, content):
         for line in map(json.loads, content.splitlines()):
-            named.extend(line["sha256"])
-        assert {Path(name).name for name in named} <= synced
+            image_names.extend(line["sha256"])
+        assert {Path(name).name for name in image_names} <= synced
         write_all(file, content)
 
     def fsync(number):
         path = Path(f"/proc/self/fd/{number}").readlink()
         synced.add(path.name.removeprefix(".").removesuffix(".part"))
 
-    monkeypatch.setattr(writer, "write_all", written)
+    monkeypatch.setattr(writer, "write_all", check_and_write)
     monkeypatch.setattr(os, "fsync", fsync)
-    path, _ = play(tmp_path, made.parents[1] / "questions.jsonl", walking_engine(4), max_turns=5)
-    assert named
+    path, _ = play(
+        tmp_path, finished_run.parents[1] / "questions.jsonl", walking_engine(4), max_turns=5
+    )
+    assert image_names
     assert {"turns.jsonl", "config.json", "questions.jsonl", "results.json", path.name} <= synced
 
 
-def test_full_disk_stops_the_run_without_loss(made, finished, tmp_path):
-    copy = shutil.copytree(finished, tmp_path / "copy")
+def test_full_disk_stops_the_run_without_loss(finished_run, run_folder, tmp_path):
+    copy = shutil.copytree(run_folder, tmp_path / "copy")
     truncate_log(copy, 4)
-    kept = tmp_path / "kept.jsonl"
-    (copy / "turns.jsonl").rename(kept)
+    saved_log = tmp_path / "kept.jsonl"
+    (copy / "turns.jsonl").rename(saved_log)
     (copy / "turns.jsonl").symlink_to("/dev/full")
-    run = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl", max_turns=5))
+    run = start_run(make_config(tmp_path, finished_run.parents[1] / "questions.jsonl", max_turns=5))
     (run.path / "turns.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunLogError, match="No space left on device"):
-        run.go(NullObserver(), lambda config, questions: walking_engine(4))
-    run.close()
+        finish_run(run, lambda config, questions: walking_engine(4))
     (run.path / "turns.jsonl").unlink()
-    continued(run.path)
-    assert transcripts(run.path) == transcripts(finished)
-    assert comparable_results(run.path) == comparable_results(finished)
+    resume_walking(run.path)
+    assert transcripts(run.path) == transcripts(run_folder)
+    assert comparable_results(run.path) == comparable_results(run_folder)
 
 
-def test_find_run(made, finished, tmp_path):
-    runs = finished.parent
-    for wanted in ("recent", finished.name, str(finished)):
-        assert find_run(runs, wanted).path == finished
-    later = start_run(make_config(tmp_path, made.parents[1] / "questions.jsonl"))
-    later.close()
+def test_find_run(finished_run, run_folder, tmp_path):
+    runs = run_folder.parent
+    for name in ("recent", run_folder.name, str(run_folder)):
+        assert find_run(runs, name).path == run_folder
+    newer_run = start_run(make_config(tmp_path, finished_run.parents[1] / "questions.jsonl"))
+    newer_run.close()
     (
         runs / "20990101T000000_batched"
     ).mkdir()  # as left by a process killed before it wrote config.json
     (runs / "notes").mkdir()
-    assert later.path.name > finished.name
-    assert find_run(runs, "recent").path == later.path
-    assert list_runs(runs) == [finished, later.path]
+    assert newer_run.path.name > run_folder.name
+    assert find_run(runs, "recent").path == newer_run.path
+    assert list_runs(runs) == [run_folder, newer_run.path]
     with pytest.raises(RunLogError, match="'nothing'"):
         find_run(runs, "nothing")
-    with pytest.raises(RunLogError, match=f"did you mean '{finished.name}'"):
-        find_run(runs, finished.name[:-1])
+    with pytest.raises(RunLogError, match=f"did you mean '{run_folder.name}'"):
+        find_run(runs, run_folder.name[:-1])
     with pytest.raises(RunLogError, match=r"empty.*--output"):
         find_run(tmp_path / "empty", "recent")
 

@@ -18,6 +18,8 @@ from factories.models import bundled_model
 from factories.runs import (
     NullObserver,
     comparable_results,
+    evidence_by_turn,
+    finish_run,
     images,
     make_config,
     make_questions,
@@ -122,10 +124,10 @@ def rooms(folder, **options):
     return make_config(folder, "rooms", **ROOMS | options)
 
 
-def play(config, observer=None, **more):
+def play(config, observer=None, **options):
     run = start_run(config.absolute())
     try:
-        run.go(observer or NullObserver(), **more)
+        run.go(observer or NullObserver(), **options)
     finally:
         run.close()
     return run.path
@@ -137,7 +139,7 @@ def policy(folder, happens):
     return str(path)
 
 
-def assert_no_duplicates(path):
+def has_unique_turns(path):
     turns = Counter((line["question_id"], line["turn"]) for line in RunData(path).lines())
     return max(turns.values()) == 1
 
@@ -147,14 +149,6 @@ def assert_equal(path, reference):
     assert comparable_results(path) == comparable_results(reference)
     assert images(path) == images(reference)
     assert not [*path.glob("views/**/.*")]
-
-
-def choices_of(path):
-    """Return candidates and choices of all turns, without batching details."""
-    return {
-        (line["question_id"], line["turn"]): {**line["evidence"], "calls": None}
-        for line in RunData(path).lines()
-    }
 
 
 @pytest.mark.slow
@@ -168,20 +162,22 @@ def test_workers_make_the_same_choices(tmp_path, ray):
         "temperature": 1.0,
         "max_turns": 2,
     }
-    one = play(rooms(tmp_path / "one", **options))
+    single = play(rooms(tmp_path / "one", **options))
     two = play(rooms(tmp_path / "two", **options, workers=2))
-    assert_equal(two, one)
-    assert choices_of(two) == choices_of(one)
-    weighed = [result for result in choices_of(one).values() if result["weighed"]]
+    assert_equal(two, single)
+    assert evidence_by_turn(two) == evidence_by_turn(single)
+    weighed = [result for result in evidence_by_turn(single).values() if result["weighed"]]
     assert len(weighed) >= 5
     assert {tuple(j["verifier"] for j in result["judgements"]) for result in weighed} == {
         ("random", "geometry")
     }
 
 
-def command(*options, **more):
+def command(*options, **keywords):
     line = [sys.executable, "-m", "render_agent", *map(str, options)]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords
+    )
 
 
 def flags(config):
@@ -195,7 +191,7 @@ def flags(config):
     ]
 
 
-def processes(log):
+def worker_processes(log):
     """Return the process ids of workers named in a log."""
     return [
         int(number) for number in re.findall(r"worker \d+ \(process (\d+) on \S+\) is ready", log)
@@ -204,8 +200,8 @@ def processes(log):
 
 def has_ended(process, seconds=120):
     """Return True if a process ends within some seconds."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
@@ -220,9 +216,9 @@ def test_two_workers_match_a_single_process(tmp_path, ray, single_process, caplo
     caplog.set_level(logging.INFO)
     path = play(rooms(tmp_path, workers=2))
     assert_equal(path, single_process)
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
     assert len(RunData(path).lines()) == len(RunData(single_process).lines())
-    assert len({*processes(caplog.text)} - {os.getpid()}) == 2
+    assert len({*worker_processes(caplog.text)} - {os.getpid()}) == 2
 
 
 @pytest.mark.slow
@@ -255,7 +251,9 @@ class Killer(NullObserver):
     def on_turn(self, state, turn):
         self.taken += 1
         if self.turns and self.taken >= self.turns[0]:
-            alive = [number for number in processes(self.log.text) if number not in self.killed]
+            alive = [
+                number for number in worker_processes(self.log.text) if number not in self.killed
+            ]
             if alive:
                 self.turns.pop(0)
                 self.killed.append(alive[0])
@@ -269,7 +267,7 @@ def test_killed_workers_do_not_change_results(tmp_path, ray, single_process, cap
     path = play(rooms(tmp_path, workers=2, batch_size=20), killer)  # with two scenes in its task
     assert len(killer.killed) == 1
     assert_equal(path, single_process)
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
     assert all(has_ended(process) for process in killer.killed)
 
 
@@ -280,7 +278,7 @@ def test_stalled_worker_is_replaced(tmp_path, ray, single_process, monkeypatch):
     path = play(rooms(tmp_path, model=model, workers=2))
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
 
 
 @pytest.mark.slow
@@ -296,7 +294,7 @@ def test_scene_that_kills_workers_fails_alone_and_can_be_retried(tmp_path, ray, 
     }
     deadly = {question.id for question in RunData(path).questions if question.scene == "room01"}
     assert failed == deadly
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
     errors = {line["error"] for line in RunData(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
@@ -324,13 +322,13 @@ def test_single_process_run_resumes_with_workers(tmp_path, ray, single_process):
     (path / "results.json").unlink()
     resume(path, workers=2)
     assert_equal(path, single_process)
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
 
 
 def wait_for_turns(driver, folder, count):
     """Wait until the only run in a folder has a number of turns."""
-    turns, until = 0, time.monotonic() + 300
-    while turns < count and driver.poll() is None and time.monotonic() < until:
+    turns, deadline = 0, time.monotonic() + 300
+    while turns < count and driver.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
         logs = [*folder.glob("runs/*/turns.jsonl")]
         turns = logs[0].read_bytes().count(b"\n") if logs else 0
@@ -346,14 +344,14 @@ def test_killed_driver_leaves_no_processes_and_its_run_resumes(tmp_path, single_
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
     assert len(RunData(path).lines()) >= 10
-    workers = processes((path / "run.log").read_text())
+    workers = worker_processes((path / "run.log").read_text())
     assert len(workers) == 2
     assert all(has_ended(process) for process in workers)
     (tmp_path / "eventful.file").touch()
     resume(path, workers=1)
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
-    assert assert_no_duplicates(path)
+    assert has_unique_turns(path)
 
 
 @pytest.mark.slow
@@ -362,8 +360,8 @@ def test_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     config = rooms(tmp_path, model=policy(tmp_path, HANGS))
     address = ray.get_runtime_context().gcs_address
     with command(*flags(config), "--ray", address) as driver:
-        until = time.monotonic() + 300
-        while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < until:
+        deadline = time.monotonic() + 300
+        while not [*tmp_path.glob("runs/*/turns.jsonl")] and time.monotonic() < deadline:
             time.sleep(0.02)
         driver.send_signal(number)
         _, output = driver.communicate(timeout=300)
@@ -372,7 +370,7 @@ def test_stopped_driver_stops_its_workers(tmp_path, ray, number, code):
     assert "Traceback" not in output
     (path,) = list_runs(tmp_path / "runs")
     assert not (path / "results.json").exists()
-    workers = processes((path / "run.log").read_text())
+    workers = worker_processes((path / "run.log").read_text())
     assert workers
     assert all(has_ended(process) for process in workers)
 
@@ -398,8 +396,7 @@ def test_error_in_every_worker_stops_the_run(tmp_path, ray, single_process):
     Path(raises).write_text(Path(raises).read_text().replace('== "room01" and', '!= "" and'))
     run = start_run(rooms(tmp_path, workers=2, model=raises).absolute())
     with pytest.raises(RunStoppedError, match="device is gone"):
-        run.go(NullObserver())
-    run.close()
+        finish_run(run)
     assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
     resume(run.path, workers=2)
@@ -416,14 +413,14 @@ def test_failed_engine_closes_only_its_worker(tmp_path, ray, single_process):
         engine = make_engine(config, questions)
         answer = engine.answer
 
-        def has_ended(requests):
+        def fail_once_per_mark(requests):
             mark = next((mark for mark in marks if not mark.exists()), None)
             if engine.calls > 3 and mark is not None:
                 mark.touch()
                 raise EngineError("the GPU has fallen off the bus")
             return answer(requests)
 
-        engine.answer = has_ended
+        engine.answer = fail_once_per_mark
         return engine
 
     marks[1].touch()
@@ -439,15 +436,15 @@ def test_failed_engine_closes_only_its_worker(tmp_path, ray, single_process):
 
 @pytest.mark.slow
 def test_setup_error_in_workers(tmp_path, ray):
-    broken = tmp_path / "broken.py"
-    broken.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")
-    with pytest.raises(SetupError) as here:
-        play(rooms(tmp_path, model=str(broken)))
-    with pytest.raises(SetupError) as there:
+    policy = tmp_path / "broken.py"
+    policy.write_text("def policy(questions, seed):\n    raise ValueError('no such thing')\n")
+    with pytest.raises(SetupError) as alone:
+        play(rooms(tmp_path, model=str(policy)))
+    with pytest.raises(SetupError) as in_worker:
         play(
-            rooms(tmp_path / "there", model=str(broken), ray=ray.get_runtime_context().gcs_address)
+            rooms(tmp_path / "there", model=str(policy), ray=ray.get_runtime_context().gcs_address)
         )
-    assert str(there.value) == str(here.value)
+    assert str(in_worker.value) == str(alone.value)
 
 
 def test_invalid_clusters_are_refused_early(tmp_path, monkeypatch):
@@ -482,7 +479,7 @@ def test_devices_define_workers():
 
 
 @pytest.mark.parametrize(
-    ("options", "gpus", "asked"),
+    ("options", "gpus", "requested"),
     [
         ({"engine": "transformers", "device": "cuda:0"}, 8, 1),
         ({"engine": "transformers"}, 8, 1),
@@ -493,8 +490,8 @@ def test_devices_define_workers():
         ({"engine": "transformers", "device": "cuda:1"}, None, 0),  # named, on this machine
     ],
 )
-def test_cluster_workers_request_gpus(options, gpus, asked):
-    assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == asked
+def test_cluster_workers_request_gpus(options, gpus, requested):
+    assert resources(RunConfig(batch=True, **options), gpus)["num_gpus"] == requested
 
 
 def test_workers_and_devices_replace_each_other_when_resuming(tmp_path):
@@ -507,20 +504,20 @@ def test_workers_and_devices_replace_each_other_when_resuming(tmp_path):
         ({"devices": ("cpu",)}, 1, ("cpu",)),
         ({}, 1, ("cpu", "cpu")),
     ):
-        again = resume_run(RunData(run.path), changes)
-        again.close()
-        assert (again.config.workers, again.config.devices) == (workers, devices)
+        resumed = resume_run(RunData(run.path), changes)
+        resumed.close()
+        assert (resumed.config.workers, resumed.config.devices) == (workers, devices)
 
 
 @given(st.integers(1, 5000), st.integers(1, 128), st.integers(1, 16), st.data())
 def test_task_size(questions, batch_size, workers, data):
     free = data.draw(st.integers(1, workers))
-    got = worker_share(questions, batch_size, workers, free)
-    assert 1 <= got <= min(questions, MAX_BATCHES_PER_TASK * batch_size)
+    size = worker_share(questions, batch_size, workers, free)
+    assert 1 <= size <= min(questions, MAX_BATCHES_PER_TASK * batch_size)
     if questions >= 4 * batch_size * workers:
-        assert got >= 2 * batch_size
+        assert size >= 2 * batch_size
     if free == workers and questions <= workers * batch_size:
-        assert got == -(-questions // workers)
+        assert size == -(-questions // workers)
 
 
 class Idle:
@@ -532,13 +529,13 @@ class Idle:
     def kill(self, worker):
         pass
 
-    def __call__(self, *given):
+    def __call__(self, *arguments):
         return self
 
     def __getattr__(self, name):
         return self
 
-    def options(self, **given):
+    def options(self, **arguments):
         return self
 
 
