@@ -10,7 +10,6 @@ from scipy.spatial import cKDTree
 
 from render_agent.render.projection import points_under
 from render_agent.render.rasteriser.blocks import cloud_blocks
-from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.edits import Edit, edit_scene
 from render_agent.scans.formats.load import load_scene
@@ -18,13 +17,6 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 
 W, H = 640, 480
-
-
-@pytest.fixture(scope="module")
-def rasteriser():
-    renderer = Rasteriser(threads=2)
-    yield renderer
-    renderer.close()
 
 
 def cloud_of(points, colour=RED):
@@ -190,13 +182,13 @@ def test_sparse_points_without_captured_colours_are_smaller_if_near(rasteriser):
         assert (np.isinf(inside).mean() < 0.02) == closed
 
 
-def test_mirrored_and_turned_clouds_look_alike(rasteriser):
+def test_mirrored_and_rotated_clouds_render_alike(rasteriser):
     scene, _ = tilted_plane((-1, 0.6, 0.4))
     camera = Camera((0.0, 0.0, 1.5), 3.0, -5.0)
     frame = rasteriser.draw(scene, camera, W, H)
     mirrored = scene.mirrored()
-    there = rasteriser.draw(mirrored, camera.mirrored(mirrored.mirrored_at), W, H)
-    assert (np.isinf(there.depth[:, ::-1]) != np.isinf(frame.depth)).mean() < 2e-3
+    mirrored_frame = rasteriser.draw(mirrored, camera.mirrored(mirrored.mirrored_at), W, H)
+    assert (np.isinf(mirrored_frame.depth[:, ::-1]) != np.isinf(frame.depth)).mean() < 2e-3
     turned = edit_scene(scene, {}, [Edit("transform", degrees=90.0)])
     turned_camera = Camera((0.0, 0.0, 1.5), 93.0, -5.0)
     assert (

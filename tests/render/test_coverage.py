@@ -21,9 +21,9 @@ SIZE = np.array([4.0, 3.0, 2.5])
 MIDDLE = (2.0, 1.5, 1.25)
 
 
-def scene(*others, cloud=False):
+def scene(*furniture, cloud=False):
     """Return a room of SIZE with some boxes in it."""
-    points, colours, faces = joined(box((0, 0, 0), SIZE, (200, 200, 200), cells=20), *others)
+    points, colours, faces = joined(box((0, 0, 0), SIZE, (200, 200, 200), cells=20), *furniture)
     bounds = np.array([np.zeros(3), SIZE])
     if cloud:
         rng = np.random.default_rng(1)
@@ -31,10 +31,10 @@ def scene(*others, cloud=False):
         area = np.linalg.norm(
             np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
         )
-        which = rng.choice(len(faces), 60_000, p=area / area.sum())
-        a, b = rng.random((2, len(which), 1))
+        face_indices = rng.choice(len(faces), 60_000, p=area / area.sum())
+        a, b = rng.random((2, len(face_indices), 1))
         a, b = np.where(a + b > 1, 1 - a, a), np.where(a + b > 1, 1 - b, b)
-        p, q, r = (corners[which, corner] for corner in range(3))
+        p, q, r = (corners[face_indices, corner] for corner in range(3))
         points, faces = (p + a * (q - p) + b * (r - p)).astype(np.float32), None
         colours = np.full((len(points), 3), 200, np.uint8)
     return Scene("room", points, colours, faces, 0.0, 2.5, bounds)
@@ -61,14 +61,14 @@ def test_samples_are_on_the_surface_even_and_deterministic():
 
 
 @pytest.mark.parametrize("cloud", [False, True])
-def test_empty_room_is_fully_visible_and_each_view_shows_its_part(cloud):
+def test_views_cover_an_empty_room_and_each_shows_its_part(cloud):
     room, renderer = scene(cloud=cloud), Rasteriser(1)
     surface = surface_of(room, renderer)
     assert len(surface.points) >= 0.97 * len(sample_surface(room))
     views = [Camera(MIDDLE, yaw, pitch, 90.0) for yaw, pitch in DIRECTIONS]
-    seen = [visible_points(surface, room, renderer, camera) for camera in views]
-    assert np.any(seen, axis=0).mean() == pytest.approx(1.0, abs=0.01)
-    for camera, points in zip(views, seen, strict=True):
+    masks = [visible_points(surface, room, renderer, camera) for camera in views]
+    assert np.any(masks, axis=0).mean() == pytest.approx(1.0, abs=0.01)
+    for camera, points in zip(views, masks, strict=True):
         local = camera.to_camera_frame(surface.points)
         inside = (np.abs(local[:, :2]).max(axis=1) < local[:, 2]) & (local[:, 2] > 0)
         assert (points != inside).mean() < 0.01
@@ -80,27 +80,27 @@ def test_occluded_and_distant_surface_is_not_seen():
     room = scene(screen)
     surface = surface_of(room, renderer)
     camera = Camera((0.5, 1.5, 1.2), 0.0, 0.0, 90.0)
-    seen = visible_points(surface, room, renderer, camera)
+    mask = visible_points(surface, room, renderer, camera)
     behind = (surface.points[:, 0] > 2.7) & (surface.points[:, 2] < 1.2)
     behind &= np.abs(surface.points[:, 1] - 1.5) < 1.0
     assert behind.sum() > 100
-    assert not seen[behind].any()
+    assert not mask[behind].any()
     front = np.isclose(surface.points[:, 0], 2.5, atol=1e-4)
-    assert seen[front].mean() > 0.95
+    assert mask[front].mean() > 0.95
     far = Surface(np.array([[0.5 + REACH_METRES + 0.1, 1.5, 1.2]]))
     assert not visible_points(far, room, renderer, camera).any()
 
 
 def test_visible_surface_is_exact_with_few_images():
-    room, renderer, drawn = (
+    room, renderer, drawn_cameras = (
         scene(box((1, 1, 0), (2, 2, 1.0), (90, 90, 90), cells=10)),
         Rasteriser(),
         [],
     )
 
-    class Counting:
+    class CountingRenderer:
         def draw(self, *view):
-            drawn.append(view)
+            drawn_cameras.append(view)
             return renderer.draw(*view)
 
     space = FreeSpace.of(room)
@@ -109,9 +109,9 @@ def test_visible_surface_is_exact_with_few_images():
     visible = [
         visible_points(everywhere, room, renderer, camera, SIDE_PIXELS) for camera in cameras
     ]
-    surface = Surface.of(room, space, Counting())
+    surface = Surface.of(room, space, CountingRenderer())
     assert np.array_equal(surface.points, everywhere.points[np.any(visible, axis=0)])
-    assert 6 <= len(drawn) < len(cameras)
+    assert 6 <= len(drawn_cameras) < len(cameras)
 
 
 def test_degenerate_scene_has_no_surface():

@@ -32,21 +32,13 @@ from render_agent.render.map_view.distances import downscale, squared_distances
 from render_agent.render.map_view.floor_cut import WALL_COLOUR, Storeys
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.map_view.overlay import GRID, GRID_STRENGTH, PAPER, SMOOTH, PlotArea, write
-from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.scans.camera import Camera, wrap_degrees
 
 SIZES = [(640, 480), (1024, 1024), (333, 250)]
 RED_BOX = box((2.85, 0.85, 0), (3.15, 1.15, 0.8), RED)
 
 
-@pytest.fixture(scope="module")
-def renderer():
-    rasteriser = Rasteriser()
-    yield rasteriser
-    rasteriser.close()
-
-
-class Counting:
+class CountingRenderer:
     """Wraps a renderer and counts its frames."""
 
     def __init__(self, renderer):
@@ -57,34 +49,34 @@ class Counting:
         return self.renderer.draw(*args)
 
 
-def read_label(image, place, words, size, anchor="mm", reach=7):
-    """Return the one of `words` that, written at a pixel, is most similar to the image there."""
-    u, v = (math.floor(value) for value in place)
+def read_label(image, position, candidates, size, anchor="mm", reach=7):
+    """Return the candidate text that, drawn at a position, is most similar to the image there."""
+    u, v = (math.floor(value) for value in position)
     left = max(u - (3 * reach if anchor == "rm" else reach), 0)
     part = np.s_[max(v - reach, 0) : v + reach + 1, left : u + reach + 1]
 
     def similarity(word):
         blank = Image.new("RGB", image.shape[1::-1], PAPER)
-        write(blank, place, word, size, anchor=anchor, edge=None)
+        write(blank, position, word, size, anchor=anchor, edge=None)
         greys = (Image.fromarray(np.array(each)).convert("L") for each in (blank, image))
         return abs(np.corrcoef(*(np.array(grey)[part].ravel() for grey in greys))[0, 1])
 
-    return max(words, key=similarity)
+    return max(candidates, key=similarity)
 
 
-def tinted(colour):
+def blended_with_grid(colour):
     return np.rint(np.array(colour) * (1 - GRID_STRENGTH) + np.array(GRID) * GRID_STRENGTH)
 
 
 def grid_lines(row, colour):
     """Return the indices of pixels in a row that have the given colour tinted by the grid."""
-    return np.flatnonzero((row == tinted(colour)).all(axis=1))
+    return np.flatnonzero((row == blended_with_grid(colour)).all(axis=1))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_grid_lines_are_at_whole_metres(renderer, size):
+def test_grid_lines_are_at_whole_metres(rasteriser, size):
     floor = mesh([box((-4.3, -3.1, -0.1), (5.2, 4.4, 0), FLOOR)])
-    image, camera = TopView(renderer, size).draw(floor, None, ())
+    image, camera = TopView(rasteriser, size).draw(floor, None, ())
     metres = np.arange(-9.0, 10.0)
     zeros = np.zeros_like(metres)
     u = camera.project(np.column_stack([metres, zeros, zeros]), *size)[0][:, 0]
@@ -104,18 +96,15 @@ def test_grid_lines_are_at_whole_metres(renderer, size):
     ]
 
 
-def test_axis_labels_give_the_position_of_a_box(renderer):
+def test_axis_labels_give_the_position_of_a_box(rasteriser):
     size = 640, 480
-    image, _ = TopView(renderer, size).draw(room(RED_BOX), None, ())
+    image, _ = TopView(rasteriser, size).draw(room(RED_BOX), None, ())
     plot = PlotArea.inside(*size)
     red = find_pixels(image, RED, 60)
-    columns, rows = (
-        grid_lines(image[400], FLOOR) + 0.5,
-        grid_lines(image[:, 480], FLOOR) + 0.5,
-    )
-    words = [str(number) for number in range(-3, 8)]
-    x = [int(read_label(image, (u, plot.bottom + 12), words, 15)) for u in columns]
-    y = [int(read_label(image, (plot.left - 7, v), words, 15, "rm")) for v in rows]
+    columns, rows = (grid_lines(image[400], FLOOR) + 0.5, grid_lines(image[:, 480], FLOOR) + 0.5)
+    labels = [str(number) for number in range(-3, 8)]
+    x = [int(read_label(image, (u, plot.bottom + 12), labels, 15)) for u in columns]
+    y = [int(read_label(image, (plot.left - 7, v), labels, 15, "rm")) for v in rows]
     assert x == list(range(0, 5))
     assert y == list(range(2, -2, -1))
     centre_x, centre_y = (
@@ -133,37 +122,38 @@ def wedge(top, camera):
     image, map_camera = top.draw(room(), camera, ())
     bare, _ = top.draw(room(), None, ())
     rows, columns = np.nonzero((image != bare).any(axis=2))
-    place = map_camera.project(np.array([camera.position]), *top.size)[0][0]
-    offsets = np.column_stack([columns, rows]) + 0.5 - place
+    position = map_camera.project(np.array([camera.position]), *top.size)[0][0]
+    offsets = np.column_stack([columns, rows]) + 0.5 - position
     return offsets[np.hypot(*offsets.T) > 20]
 
 
 @pytest.mark.parametrize("yaw", mostly_slow([0, 45, 90, 180, -90, -150], 45, -150))
-def test_wedge_points_in_the_viewing_direction(renderer, yaw):
-    u, v = wedge(TopView(renderer, (640, 480)), Camera((2.0, 0.3, 1.6), yaw)).mean(axis=0)
+def test_wedge_points_in_the_viewing_direction(rasteriser, yaw):
+    u, v = wedge(TopView(rasteriser, (640, 480)), Camera((2.0, 0.3, 1.6), yaw)).mean(axis=0)
     assert wrap_degrees(math.degrees(math.atan2(-v, u)) - yaw) == pytest.approx(0, abs=0.6)
 
 
-def test_wedge_has_the_angle_of_the_field_of_view(renderer):
+def test_wedge_has_the_angle_of_the_field_of_view(rasteriser):
     camera = Camera((2.0, 0.3, 1.6), 90)
-    offsets = wedge(TopView(renderer, (640, 480)), camera)
+    offsets = wedge(TopView(rasteriser, (640, 480)), camera)
     far = offsets[np.hypot(*offsets.T) > 45]
     angles = np.degrees(np.arctan2(-far[:, 1], far[:, 0]))
     assert np.ptp(angles) == pytest.approx(camera.horizontal_fov(640, 480), abs=8)
 
 
-def test_stops_are_numbered_at_their_positions(renderer):
+def test_stops_are_numbered_at_their_positions(rasteriser):
     spots = [(0, -1.5), (4, -1.5), (4, 2), (2, 2), (0, 2), (0, 0.3), (2, 0.3), (4, 0.3)]
     trail = [Camera((x, y, 1.6), 90) for x, y in spots]
-    image, map_camera = TopView(renderer, (640, 480)).draw(room(), trail[-1], trail[:-1])
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(room(), trail[-1], trail[:-1])
     for number, camera in enumerate(trail, 1):
-        place = map_camera.project(np.array([camera.position]), 640, 480)[0][0]
+        position = map_camera.project(np.array([camera.position]), 640, 480)[0][0]
         height = 15 if number == len(trail) else 13
-        assert read_label(image, place, [str(n) for n in range(1, 10)], height, reach=5) == str(
+        assert read_label(image, position, [str(n) for n in range(1, 10)], height, reach=5) == str(
             number
         )
     assert (
-        TopView(renderer, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes() == image.tobytes()
+        TopView(rasteriser, (640, 480)).draw(room(), trail[-1], trail)[0].tobytes()
+        == image.tobytes()
     )
 
 
@@ -191,16 +181,16 @@ def test_stops_at_one_place_share_a_mark():
         MapPose(n, (300.0, 200.0) if n in numbers else (100.0, 40.0 * n), 0, 75)
         for n in range(1, 9)
     ]
-    words = {mark.label for mark in arrange_marks(stops, PlotArea.inside(640, 480), 1.0)}
-    assert words == {"1-3,5,7,8", "4", "6"}
+    labels = {mark.label for mark in arrange_marks(stops, PlotArea.inside(640, 480), 1.0)}
+    assert labels == {"1-3,5,7,8", "4", "6"}
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
+def test_ceiling_is_cut_away_and_table_tops_remain(rasteriser, shape):
     scene = room(box((1.4, -0.4, 0.7), (2.6, 0.4, 0.75), GREEN), RED_BOX)
     if shape == "cloud":
         scene = as_cloud(scene)
-    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(scene, None, ())
     assert not len(find_pixels(image, CEILING, 40))
     corners = map_camera.project(np.array([[1.4, -0.4, 0.75], [2.6, 0.4, 0.75]]), 640, 480)[0]
     table = find_pixels(image, GREEN, 30)
@@ -211,8 +201,8 @@ def test_ceiling_is_cut_away_and_table_tops_remain(renderer, shape):
     assert np.abs(actual - expected).max() <= (1 if shape == "mesh" else 3.5)
 
 
-def test_cut_walls_are_dark(renderer):
-    image, map_camera = TopView(renderer, (640, 480)).draw(room(), None, ())
+def test_cut_walls_are_dark(rasteriser):
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(room(), None, ())
     face, _ = map_camera.project(
         np.array([[-1, 0.5, 0], [5, 0.5, 0], [2.5, -2, 0], [2.5, 2.5, 0]]), 640, 480
     )
@@ -251,13 +241,13 @@ def test_cut_height_depends_on_ceiling_and_storey():
     assert storeys.cut(low_scan, None)[0] == 2.0
 
 
-def sheets(part, *sides):
+def sides_of(part, *sides):
     """Return some sides of a `box`, by their index in SIDES, like an incompletely scanned object."""
     corners, colours, faces = part
     return corners, colours, np.concatenate([faces[[side, 6 + side]] for side in sides])
 
 
-def facing_inwards(part):
+def turned_inwards(part):
     """Return sides that face inwards, like a lowered ceiling and the walls below it."""
     return *part[:2], part[2][:, ::-1]
 
@@ -265,9 +255,9 @@ def facing_inwards(part):
 LOW_X, HIGH_X, LOW_Y, HIGH_Y, LOW_Z, HIGH_Z = range(6)
 
 
-def test_cloud_surface_just_below_the_cut_is_not_in_the_section(renderer):
+def test_cloud_surface_just_below_the_cut_is_not_in_the_section(rasteriser):
     scene = as_cloud(room(box((1, 0, 0), (2, 1, 1.98), RED), box((3, 0, 0), (4, 1, 2.2), BLUE)))
-    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(scene, None, ())
     (low, high), _ = map_camera.project(np.array([[1.5, 0.5, 2], [3.5, 0.0, 2]]), 640, 480)
     assert tuple(image[int(low[1]), int(low[0])]) == RED
     edge = image[int(high[1]) - 3 : int(high[1]) + 4, int(high[0])]
@@ -275,21 +265,21 @@ def test_cloud_surface_just_below_the_cut_is_not_in_the_section(renderer):
 
 
 @pytest.mark.parametrize("ceiling", [True, False])
-def test_objects_taller_than_the_cut_have_cut_faces(renderer, ceiling):
+def test_objects_taller_than_the_cut_have_cut_faces(rasteriser, ceiling):
     scene = room(
         box((-1, -2, 0), (0, -1.7, 2.2), RED),  # a shelf
         box((1, -2, 0), (2, -1.7, 1.9), GREEN),  # a lower one
-        sheets(box((3, -2, 0), (4, -1.4, 2.3), RED), LOW_X, HIGH_X, HIGH_Y, HIGH_Z),  # scanned incompletely
-        sheets(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not scanned
+        sides_of(box((3, -2, 0), (4, -1.4, 2.3), RED), LOW_X, HIGH_X, HIGH_Y, HIGH_Z),  # scanned incompletely
+        sides_of(box((-1, 1, 0), (-0.7, 2.5, 2.6), RED), HIGH_X, LOW_Y),  # its top was not scanned
         box((2, 0, 0), (2.4, 0.4, 2.7), WALLS),  # a column
         box((1, 1, 2.1), (1.6, 1.6, 2.3), BLUE),  # a hanging lamp
-        facing_inwards(sheets(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z)),
+        turned_inwards(sides_of(box((3.5, 1, 0), (5, 2.5, 2.3), WALLS), LOW_X, LOW_Y, HIGH_Z)),
         box((2.6, -1, 0), (3.7, 0.2, 2.3), BLUE),  # a closed box deeper than a shelf
     )  # fmt: skip
     if not ceiling:
         lid = (scene.points[scene.faces][:, :, 2] > 2.65).all(axis=1)
         scene = replace(scene, faces=scene.faces[~lid])
-    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(scene, None, ())
 
     def colour(x, y):
         u, v = np.floor(map_camera.project(np.array([[x, y, 0]]), 640, 480)[0][0]).astype(int)
@@ -324,10 +314,10 @@ def test_cropping_does_not_change_cut_faces(seed):
     assert not cut_faces(empty, args[1], empty, *args[3:]).any()
 
 
-def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
+def test_walls_of_a_sparse_cloud_have_no_cut_faces(rasteriser):
     shelf = box((-1, -2, 0), (0, -1.2, 2.3), RED)
     scene = as_cloud(room(shelf), 0.1)
-    image, map_camera = TopView(renderer, (640, 480)).draw(scene, None, ())
+    image, map_camera = TopView(rasteriser, (640, 480)).draw(scene, None, ())
     (low, high), _ = map_camera.project(np.array([[-1.3, -0.9, 0], [0.3, -2.3, 0]]), 640, 480)
     pixels = find_pixels(image[40:], FACE_COLOUR, 3) + np.array([0, 40])  # excludes the key
     assert len(pixels) > 1000
@@ -335,25 +325,28 @@ def test_walls_of_a_sparse_cloud_have_no_cut_faces(renderer):
 
 
 @pytest.mark.parametrize(("ceiling", "height"), [(2.7, "2.00"), (2.2, "1.85")])
-def test_key_shows_the_height_of_the_cut(renderer, ceiling, height):
-    image, _ = TopView(renderer, (640, 480)).draw(room(ceiling=ceiling), None, ())
-    words = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
+def test_key_shows_the_height_of_the_cut(rasteriser, ceiling, height):
+    image, _ = TopView(rasteriser, (640, 480)).draw(room(ceiling=ceiling), None, ())
+    candidates = [f"cut face at z = {number} m" for number in ("1.80", "1.85", "2.00", "2.05")]
     plot = PlotArea.inside(640, 480)
-    place = (plot.left + 20, plot.top / 2)
-    assert read_label(image, place, words, 13, "lm", reach=110) == f"cut face at z = {height} m"
+    position = (plot.left + 20, plot.top / 2)
+    assert (
+        read_label(image, position, candidates, 13, "lm", reach=110)
+        == f"cut face at z = {height} m"
+    )
 
 
 @pytest.mark.parametrize(
     ("size", "has_key"), [((160, 120), True), ((128, 96), True), ((96, 72), False)]
 )
-def test_key_is_omitted_on_very_small_maps(renderer, size, has_key):
-    image, _ = TopView(renderer, size).draw(room(), None, ())
+def test_key_is_omitted_on_very_small_maps(rasteriser, size, has_key):
+    image, _ = TopView(rasteriser, size).draw(room(), None, ())
     above = image[: PlotArea.inside(*size).top - 1]
     assert bool(len(find_pixels(above, FACE_COLOUR, 3))) == has_key
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
-def test_each_storey_has_its_own_map(renderer, shape):
+def test_each_storey_has_its_own_map(rasteriser, shape):
     slabs = [
         box((0, 0, z - 0.1), (6, 5, z), colour)
         for z, colour in ((0, FLOOR), (3, GREEN), (6, CEILING))
@@ -363,7 +356,7 @@ def test_each_storey_has_its_own_map(renderer, shape):
     house = mesh([*slabs, below, above], ceiling=5.9)
     if shape == "cloud":
         house = as_cloud(house, 0.03)
-    top = TopView(renderer, (640, 480))
+    top = TopView(rasteriser, (640, 480))
     ground, _ = top.draw(house, Camera((3, 2.5, 1.6)), ())
     upper, _ = top.draw(house, Camera((3, 2.5, 4.6)), ())
     assert len(find_pixels(ground, RED, 60))
@@ -373,15 +366,15 @@ def test_each_storey_has_its_own_map(renderer, shape):
     assert top.draw(house, None, ())[1] == top.draw(house, Camera((3, 2.5, 1.0)), ())[1]
 
 
-def test_floor_plan_is_cached_and_released_with_its_scene(renderer):
-    counting = Counting(renderer)
+def test_floor_plan_is_cached_and_released_with_its_scene(rasteriser):
+    counting = CountingRenderer(rasteriser)
     top = TopView(counting, (640, 480))
     scene = room(RED_BOX)
     first, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
     top.draw(scene, Camera((3, 0, 1.6), 70), [Camera((1, 0, 1.6))])
-    again, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
+    redrawn, _ = top.draw(scene, Camera((1, 0, 1.6)), ())
     assert counting.num_frames == 3  # the map, and two frames of the surface above its cut
-    assert first.tobytes() == again.tobytes()
+    assert first.tobytes() == redrawn.tobytes()
     reference = weakref.ref(scene)
     del scene
     gc.collect()
@@ -389,9 +382,9 @@ def test_floor_plan_is_cached_and_released_with_its_scene(renderer):
 
 
 @pytest.mark.parametrize(("side", "step"), [(3.0, 1), (12.0, 1), (60.0, 5), (0.8, 0.1)])
-def test_grid_spacing_depends_on_scene_size(renderer, side, step):
+def test_grid_spacing_depends_on_scene_size(rasteriser, side, step):
     floor = mesh([box((0, 0, -0.1), (side, side, 0), FLOOR)])
-    image, camera = TopView(renderer, (640, 480)).draw(floor, None, ())
+    image, camera = TopView(rasteriser, (640, 480)).draw(floor, None, ())
     row = int(camera.project(np.array([[0, side * 0.47, 0]]), 640, 480)[0][0, 1])
     rows = [grid_lines(image[row + offset], FLOOR) for offset in (0, 3)]
     gaps = np.diff(min(rows, key=len)) * camera.metres_per_pixel

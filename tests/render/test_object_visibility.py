@@ -33,7 +33,7 @@ TOLERANCE = 0.02
 LEANING = ("pillow",)
 
 
-class Rays:
+class RayCastingTruth:
     """Ground truth for a bundled room, from Open3D ray casting.
 
     An object consists of the connected mesh pieces entirely inside its box. A piece in nested boxes belongs to the
@@ -51,21 +51,23 @@ class Rays:
         piece = label[ends[:, 0]]
         holds = np.zeros((count, len(boxes)), bool)
         volumes = np.array([box.size.prod() for box in boxes])
-        for number, each in enumerate(boxes):
-            beyond = np.full(count, -np.inf)
-            outside = np.abs((self.points - each.centre) @ each.axes.T) - each.size / 2
-            np.maximum.at(beyond, label[vertex.reshape(-1)], outside.max(axis=1))
-            holds[:, number] = beyond < 0.003
-        least = np.where(holds, volumes, np.inf).min(axis=1)
-        self.of_box = (holds & (volumes <= 2 * least[:, None]))[piece]  # (faces, boxes)
-        self.everything = self.caster(np.ones(len(self.faces), bool))
-        self.alone = [self.caster(own) for own in self.of_box.T]
+        for number, object_box in enumerate(boxes):
+            excess = np.full(count, -np.inf)
+            outside = (
+                np.abs((self.points - object_box.centre) @ object_box.axes.T) - object_box.size / 2
+            )
+            np.maximum.at(excess, label[vertex.reshape(-1)], outside.max(axis=1))
+            holds[:, number] = excess < 0.003
+        smallest = np.where(holds, volumes, np.inf).min(axis=1)
+        self.of_box = (holds & (volumes <= 2 * smallest[:, None]))[piece]  # (faces, boxes)
+        self.everything = self.make_raycaster(np.ones(len(self.faces), bool))
+        self.alone = [self.make_raycaster(face_mask) for face_mask in self.of_box.T]
 
-    def caster(self, which):
+    def make_raycaster(self, mask):
         import open3d
 
         tree = open3d.t.geometry.RaycastingScene(nthreads=1)
-        faces = self.faces[which].astype(np.uint32)
+        faces = self.faces[mask].astype(np.uint32)
         tree.add_triangles(open3d.core.Tensor(self.points), open3d.core.Tensor(faces))
         return tree
 
@@ -84,30 +86,34 @@ class Rays:
         face, hit = cast(self.everything, camera.position, directions)
         shows = np.zeros((len(directions), len(self.boxes)), bool)
         shows[hit] = self.of_box[face[hit]]
-        areas, seen = shows.sum(axis=0), angles @ shows
-        return areas, np.array([self.share(n, seen[n], camera.position) for n in range(len(seen))])
+        areas, visible_angles = shows.sum(axis=0), angles @ shows
+        return areas, np.array(
+            [self.share(n, visible_angles[n], camera.position) for n in range(len(visible_angles))]
+        )
 
-    def share(self, number, seen, position, count=12000):
+    def share(self, number, visible_angles, position, count=12000):
         """Return a solid angle as a share of that of the unoccluded object."""
-        if not seen:
+        if not visible_angles:
             return 0.0
         corners = self.boxes[number].grown(0.01).corners - position
         corners /= np.linalg.norm(corners, axis=1)[:, None]
         axis = corners.mean(axis=0)
         axis /= np.linalg.norm(axis)
-        least = (corners @ axis).min() if np.linalg.norm(corners.mean(axis=0)) > 0.6 else -1.0
+        smallest = (corners @ axis).min() if np.linalg.norm(corners.mean(axis=0)) > 0.6 else -1.0
         # Evenly spaced directions in the spherical cap that contains the box (Fibonacci sphere).
         step = np.arange(count) + 0.5
-        along, turn = 1 - (1 - least) * step / count, math.pi * (1 + math.sqrt(5)) * step
+        along, turn = 1 - (1 - smallest) * step / count, math.pi * (1 + math.sqrt(5)) * step
         side = np.cross(axis, [0.36, 0.48, 0.8])
         side /= np.linalg.norm(side)
         around = np.cos(turn)[:, None] * side + np.sin(turn)[:, None] * np.cross(axis, side)
         directions = along[:, None] * axis + np.sqrt(1 - along**2)[:, None] * around
-        whole = cast(self.alone[number], position, directions)[1].mean() * 2 * math.pi * (1 - least)
-        return min(1.0, seen / whole)
+        unoccluded_angle = (
+            cast(self.alone[number], position, directions)[1].mean() * 2 * math.pi * (1 - smallest)
+        )
+        return min(1.0, visible_angles / unoccluded_angle)
 
 
-def inside(box, points):
+def contains(box, points):
     """Return which points are inside a box."""
     return (np.abs((points - box.centre) @ box.axes.T) <= box.size / 2).all(axis=1)
 
@@ -121,15 +127,15 @@ def cast(tree, position, directions):
     return hits["primitive_ids"].numpy(), np.isfinite(hits["t_hit"].numpy())
 
 
-def poses(scene, boxes, count):
+def random_cameras(scene, boxes, count):
     """Return random cameras in the free space of a scene, but not inside boxes such as cabinets."""
     space, rng = FreeSpace.of(scene), np.random.default_rng(5)
     cameras = []
     while len(cameras) < count:
-        place = space.nearest_free(rng.uniform(*space.bounds))
+        position = space.nearest_free(rng.uniform(*space.bounds))
         yaw, pitch = rng.uniform(-180, 180), rng.uniform(-40, 20)
-        if not any(inside(box, place[None]).any() for box in boxes):
-            cameras.append(Camera(tuple(map(float, place)), yaw, pitch, 59.8))
+        if not any(contains(box, position[None]).any() for box in boxes):
+            cameras.append(Camera(tuple(map(float, position)), yaw, pitch, 59.8))
     return cameras
 
 
@@ -143,17 +149,20 @@ def poses(scene, boxes, count):
 )
 def test_area_and_share_agree_with_ray_casting(scan):
     scene = load_scene(scan, scan.stem)
-    things = read_ground_truth(scan.with_suffix(".json")).objects
-    boxes = [thing.box for thing in things]
-    rays, sight = Rays(scene, boxes), ObjectVisibility(Rasteriser(1), scene, boxes, SIZE)
-    numbers = [number for number, thing in enumerate(things) if thing.label not in LEANING]
+    objects = read_ground_truth(scan.with_suffix(".json")).objects
+    boxes = [entry.box for entry in objects]
+    rays, visibility = (
+        RayCastingTruth(scene, boxes),
+        ObjectVisibility(Rasteriser(1), scene, boxes, SIZE),
+    )
+    numbers = [number for number, entry in enumerate(objects) if entry.label not in LEANING]
     num_compared = num_occluded = 0
-    for camera in poses(scene, boxes, POSES):
+    for camera in random_cameras(scene, boxes, POSES):
         areas, shares = rays.count(camera, *SIZE)
-        for number, seen in zip(numbers, sight.look(camera, numbers), strict=True):
-            which = things[number].label, camera
-            assert seen.area == pytest.approx(areas[number], rel=TOLERANCE, abs=2), which
-            assert seen.share == pytest.approx(shares[number], abs=TOLERANCE), which
+        for number, sighting in zip(numbers, visibility.look(camera, numbers), strict=True):
+            context = objects[number].label, camera
+            assert sighting.area == pytest.approx(areas[number], rel=TOLERANCE, abs=2), context
+            assert sighting.share == pytest.approx(shares[number], abs=TOLERANCE), context
             num_compared += areas[number] > 0
             num_occluded += 0 < shares[number] < 0.7
     assert num_compared >= 3 * POSES
@@ -164,38 +173,40 @@ AHEAD = Camera((0.0, 0.0, 1.2), 0.0, 0.0, 60.0)
 TARGET = upright_box((3, -0.4, 0.6), (3.5, 0.4, 1.6))
 
 
-def look_at_one(sight, camera=AHEAD):
+def sight_only_box(visibility, camera=AHEAD):
     """Return the sighting of the only box."""
-    (sighting,) = sight.look(camera)
+    (sighting,) = visibility.look(camera)
     return sighting
 
 
-def target(*others):
+def room_with_target(*more_boxes):
     """Return a room with a red object ahead, and some others."""
-    return room(box((3, -0.4, 0.6), (3.5, 0.4, 1.6), RED), *others)
+    return room(box((3, -0.4, 0.6), (3.5, 0.4, 1.6), RED), *more_boxes)
 
 
-def sight_of(scene, *boxes, size=(320, 240), renderer=None):
+def visibility_of(scene, *boxes, size=(320, 240), renderer=None):
     return ObjectVisibility(renderer or Rasteriser(1), scene, boxes or (TARGET,), size)
 
 
 def test_unoccluded_object_is_fully_visible():
-    seen = look_at_one(
-        ObjectVisibility(Rasteriser(1), target(), [TARGET], (640, 480), max_width=640)
+    sighting = sight_only_box(
+        ObjectVisibility(Rasteriser(1), room_with_target(), [TARGET], (640, 480), max_width=640)
     )
-    assert seen.share == pytest.approx(1.0, abs=0.01)
-    assert seen.distance == pytest.approx(3.0)
+    assert sighting.share == pytest.approx(1.0, abs=0.01)
+    assert sighting.distance == pytest.approx(3.0)
     focal = 240 / math.tan(math.radians(30))
-    assert seen.area == pytest.approx(0.8 * focal / 3 * focal / 3, rel=0.02)
+    assert sighting.area == pytest.approx(0.8 * focal / 3 * focal / 3, rel=0.02)
 
 
 def test_half_occluded_object_has_half_the_share():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
-    assert look_at_one(sight_of(target(wall))).share == pytest.approx(0.5, abs=0.02)
+    assert sight_only_box(visibility_of(room_with_target(wall))).share == pytest.approx(
+        0.5, abs=0.02
+    )
 
 
 def test_object_behind_the_camera_is_not_visible():
-    assert look_at_one(sight_of(target()), AHEAD.turned(180)) == ObjectSighting(
+    assert sight_only_box(visibility_of(room_with_target()), AHEAD.turned(180)) == ObjectSighting(
         0, 0, 0.0, 0.0, pytest.approx(3.0)
     )
 
@@ -203,14 +214,14 @@ def test_object_behind_the_camera_is_not_visible():
 def test_camera_inside_an_object():
     hollow = upright_box((-0.6, -0.6, 0.2), (0.6, 0.6, 2.2))
     scene = room(box(hollow.bounds[0], hollow.bounds[1], RED))
-    seen = look_at_one(sight_of(scene, hollow))
-    assert seen.distance == 0
-    assert seen.area == 320 * 240
+    sighting = sight_only_box(visibility_of(scene, hollow))
+    assert sighting.distance == 0
+    assert sighting.area == 320 * 240
     focal, half = AHEAD.focal(240), (160, 120)
     # Solid angle of a rectangle; an object all around the camera has that of the whole sphere.
     u, v = (side / focal for side in half)
     angle = 4 * math.atan(u * v / math.sqrt(1 + u * u + v * v))
-    assert seen.share == pytest.approx(angle / (4 * math.pi), rel=0.02)
+    assert sighting.share == pytest.approx(angle / (4 * math.pi), rel=0.02)
 
 
 ON_THE_WALL = upright_box((4.98, -0.5, 1.0), (5.0, 0.3, 1.6))
@@ -225,12 +236,14 @@ def test_flat_objects_exclude_the_floor_or_wall_behind(name):
     camera = AHEAD.turned(up=pitch)
     red = red_pixels(scene, camera)
     assert red > 500
-    assert look_at_one(sight_of(scene, flat_box), camera).area == pytest.approx(red, rel=0.005)
+    assert sight_only_box(visibility_of(scene, flat_box), camera).area == pytest.approx(
+        red, rel=0.005
+    )
 
 
 @pytest.mark.parametrize("thickness", [0.05, 0.09, 0.3])
 @pytest.mark.parametrize("side", [1, -1])
-def test_the_underside_of_a_slab_does_not_hide_how_faces_look(thickness, side):
+def test_face_orientation_ignores_the_underside_of_a_slab(thickness, side):
     chest = box((2, 0, 0), (3, 1, 0.8), RED)
     scene = mesh([box((-1, -2, -thickness), (5, 2.5, 0), FLOOR), chest])
     scene = replace(scene, faces=np.ascontiguousarray(scene.faces[:, ::side]))
@@ -255,8 +268,10 @@ def test_table_and_object_on_it_are_separated():
     camera = AHEAD.turned(up=-12)
     colours = Rasteriser(1).draw(scene, camera, 320, 240).colours
     counts = [int((colours == colour).all(axis=2).sum()) for colour in (GREEN, RED)]
-    seen = sight_of(scene, upright_box((2, -0.8, 0.7), (3, 0.8, 0.75)), laptop).look(camera)
-    assert [sighting.area for sighting in seen] == pytest.approx(counts, rel=0.01)
+    sightings = visibility_of(scene, upright_box((2, -0.8, 0.7), (3, 0.8, 0.75)), laptop).look(
+        camera
+    )
+    assert [sighting.area for sighting in sightings] == pytest.approx(counts, rel=0.01)
 
 
 def subdivided(scene):
@@ -273,11 +288,13 @@ def subdivided(scene):
 
 def test_visibility_in_clouds_agrees_with_meshes():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
-    whole, half = (as_cloud(target(*others)) for others in ((), (wall,)))
-    seen = look_at_one(sight_of(whole))
-    assert seen.share == pytest.approx(1.0, abs=0.04)
-    assert seen.area == pytest.approx(red_pixels(whole, AHEAD), rel=0.02)
-    assert look_at_one(sight_of(half)).share == pytest.approx(0.5, abs=0.04)
+    open_view, half_occluded = (
+        as_cloud(room_with_target(*more_boxes)) for more_boxes in ((), (wall,))
+    )
+    sighting = sight_only_box(visibility_of(open_view))
+    assert sighting.share == pytest.approx(1.0, abs=0.04)
+    assert sighting.area == pytest.approx(red_pixels(open_view, AHEAD), rel=0.02)
+    assert sight_only_box(visibility_of(half_occluded)).share == pytest.approx(0.5, abs=0.04)
 
 
 class DepthOnly:
@@ -298,20 +315,22 @@ class DepthOnly:
 
 def test_depth_only_renderers_give_the_same_result():
     wall = box((1.5, 0.0, 0.0), (1.6, 2.0, 2.6), BLUE)
-    scene = target(wall)
+    scene = room_with_target(wall)
     by_face, by_depth = (
-        look_at_one(sight_of(scene, renderer=each)) for each in (None, DepthOnly())
+        sight_only_box(visibility_of(scene, renderer=renderer)) for renderer in (None, DepthOnly())
     )
     assert by_depth.area == pytest.approx(by_face.area, rel=0.02)
     assert by_depth.share == pytest.approx(by_face.share, abs=0.02)
 
 
 def test_downscaled_counting_gives_the_full_size_area():
-    scene = target()
-    coarse = look_at_one(
+    scene = room_with_target()
+    coarse = sight_only_box(
         ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), max_width=160)
     )
-    fine = look_at_one(ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), max_width=640))
+    fine = sight_only_box(
+        ObjectVisibility(Rasteriser(1), scene, [TARGET], (640, 480), max_width=640)
+    )
     assert coarse.area == pytest.approx(fine.area, rel=0.05)
     assert coarse.share == pytest.approx(fine.share, abs=0.02)
 
@@ -324,18 +343,18 @@ def test_cover_marks_the_pixels_that_are_drawn():
     bounds = np.array([points.min(axis=0), points.max(axis=0)], np.float64)
     colours = np.zeros((120, 3), np.uint8)
     renderer = Rasteriser(threads=1)
-    for which in (np.arange(40), np.array([7]), np.array([], np.intp)):
-        scene = Scene("some", points, colours, faces[which], 0.0, 2.0, bounds)
+    for selected in (np.arange(40), np.array([7]), np.array([], np.intp)):
+        scene = Scene("some", points, colours, faces[selected], 0.0, 2.0, bounds)
         camera = Camera((0.2, 0.1, 0.0), 40.0, 10.0, 70.0)
         view = projection(camera, 90, 60)
         covered = np.ones((60, 90), bool)
-        cover(points.T, faces, which, view.matrix, view.near, covered)
-        drawn = renderer.draw(scene, camera, 90, 60).primitive >= 0
-        assert np.array_equal(covered, drawn)
-        assert drawn.any() == bool(len(which) > 1)
+        cover(points.T, faces, selected, view.matrix, view.near, covered)
+        is_drawn = renderer.draw(scene, camera, 90, 60).primitive >= 0
+        assert np.array_equal(covered, is_drawn)
+        assert is_drawn.any() == bool(len(selected) > 1)
     renderer.close()
 
 
 def test_without_boxes_there_are_no_sightings():
-    assert sight_of(target()).with_size((96, 72)).look(AHEAD, []) == []
-    assert ObjectVisibility(Rasteriser(1), target(), [], (96, 72)).look(AHEAD) == []
+    assert visibility_of(room_with_target()).with_size((96, 72)).look(AHEAD, []) == []
+    assert ObjectVisibility(Rasteriser(1), room_with_target(), [], (96, 72)).look(AHEAD) == []

@@ -25,13 +25,6 @@ from render_agent.util.display import display_on
 W, H = 320, 240
 
 
-@pytest.fixture(scope="module")
-def rasteriser():
-    renderer = Rasteriser(threads=2)
-    yield renderer
-    renderer.close()
-
-
 def tessellated(count, seed=0, noise=0.0):
     """Return a bumpy wall with 2 count² faces and random vertex colours, visible from x = 0."""
     rng = np.random.default_rng(seed)
@@ -198,18 +191,18 @@ def test_memory_stays_constant_over_many_views(rasteriser):
     growth = []
     for _ in range(3):  # a leak grows every time, other allocations do not
         gc.collect()
-        before = resident()
+        before = resident_bytes()
         for turn in range(10):
             for camera in cameras:
                 rasteriser.draw(scenes[turn % 2], camera, 80, 60)
         gc.collect()
-        growth.append(resident() - before)
+        growth.append(resident_bytes() - before)
         if growth[-1] < 8 * 2**20:
             break
     assert min(growth) < 8 * 2**20
 
 
-def resident():
+def resident_bytes():
     """Return the resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

@@ -37,8 +37,8 @@ def test_drawn_object_is_bounded_by_its_projected_corners(renderer, yaw, pitch):
     scene = mesh([box((3, -0.4, 1), (3.6, 0.5, 1.6), RED)])
     camera = Camera((0.0, 0.0, 1.8), yaw, pitch)
     pixels, _ = camera.project(scene.points, W, H)
-    drawn = renderer.draw(scene, camera, W, H).depth < np.inf
-    rows, columns = np.nonzero(drawn)
+    is_drawn = renderer.draw(scene, camera, W, H).depth < np.inf
+    rows, columns = np.nonzero(is_drawn)
     edges = [columns.min(), rows.min()], [columns.max() + 1, rows.max() + 1]
     np.testing.assert_allclose(edges[0], pixels.min(axis=0), atol=1)
     np.testing.assert_allclose(edges[1], pixels.max(axis=0), atol=1)
@@ -50,9 +50,9 @@ def test_map_has_x_right_and_y_up(renderer):
     frame = renderer.draw(scene, camera, W, H)
     pixels, _ = camera.project(scene.points, W, H)
     for colour, corners in ((RED, pixels[:8]), (GREEN, pixels[8:])):
-        seen = pixels_of(frame, colour)
-        np.testing.assert_allclose(seen.min(axis=0) - 0.5, corners.min(axis=0), atol=1)
-        np.testing.assert_allclose(seen.max(axis=0) + 0.5, corners.max(axis=0), atol=1)
+        coloured_pixels = pixels_of(frame, colour)
+        np.testing.assert_allclose(coloured_pixels.min(axis=0) - 0.5, corners.min(axis=0), atol=1)
+        np.testing.assert_allclose(coloured_pixels.max(axis=0) + 0.5, corners.max(axis=0), atol=1)
     middle = frame.depth[H // 2 - 25, W // 2 + 75]
     assert middle == pytest.approx(1.0, rel=1e-3)
 
@@ -97,13 +97,18 @@ def test_colours_are_interpolated_in_perspective(renderer):
     shades = np.array([[0, 0, 0], [240, 0, 0], [240, 0, 0], [0, 0, 0]], np.uint8)
     scene = mesh([(corners, shades, np.array([[0, 1, 2], [0, 2, 3]]))])
     frame = renderer.draw(scene, FORWARD, W, H)
-    seen = frame.depth < np.inf
+    is_surface = frame.depth < np.inf
     if renderer.name == "pyrender":
-        middle = seen[1:-1, 2:] & seen[1:-1, :-2] & seen[2:, 1:-1] & seen[:-2, 1:-1]
-        seen = np.zeros_like(seen)
-        seen[1:-1, 1:-1] = middle
-    along = (frame.depth[seen] - 2) / 4
-    error = frame.colours[..., 0][seen] - 240 * along
+        middle = (
+            is_surface[1:-1, 2:]
+            & is_surface[1:-1, :-2]
+            & is_surface[2:, 1:-1]
+            & is_surface[:-2, 1:-1]
+        )
+        is_surface = np.zeros_like(is_surface)
+        is_surface[1:-1, 1:-1] = middle
+    fraction = (frame.depth[is_surface] - 2) / 4
+    error = frame.colours[..., 0][is_surface] - 240 * fraction
     assert np.abs(error).max() <= (2 if renderer.name == "pyrender" else 0.6)
 
 
@@ -144,8 +149,8 @@ def test_empty_pixels_are_background_at_infinite_depth(renderer):
     assert (frame.colours == BACKGROUND).all()
     assert frame.colours.shape == (5, 7, 3)
     assert np.isinf(frame.depth).all()
-    away = renderer.draw(mesh([box((-3, 0, 0), (-2, 1, 1), RED)]), FORWARD, W, H)
-    assert (away.colours == BACKGROUND).all()
+    behind = renderer.draw(mesh([box((-3, 0, 0), (-2, 1, 1), RED)]), FORWARD, W, H)
+    assert (behind.colours == BACKGROUND).all()
 
 
 def test_image_without_pixels_is_an_error(renderer):
@@ -182,5 +187,5 @@ def test_cloud_and_mesh_of_a_room_look_the_same(renderer):
             renderer.draw(cloud, camera, W, H)
         return
     from_mesh, from_cloud = renderer.draw(scene, camera, W, H), renderer.draw(cloud, camera, W, H)
-    same = np.abs(from_mesh.colours.astype(int) - from_cloud.colours).max(axis=2) <= 60
-    assert same.mean() > 0.95
+    is_similar = np.abs(from_mesh.colours.astype(int) - from_cloud.colours).max(axis=2) <= 60
+    assert is_similar.mean() > 0.95

@@ -43,7 +43,7 @@ def space(scene):
     return FreeSpace.of(scene)
 
 
-class Counting(Rasteriser):
+class CountingRenderer(Rasteriser):
     """Counts its frames."""
 
     def __init__(self):
@@ -70,16 +70,18 @@ def all_results(room, renderer):
 
 
 def test_views_are_drawn_once(scene, space):
-    renderer = Counting()
+    renderer = CountingRenderer()
     room = RoomVisibility(scene, lambda: space, FACTS, SIZE)
     assert room.labels == ["lamp", "plant"]
     first = all_results(room, renderer)
     num_frames = renderer.num_frames
     assert all_results(room, renderer) == first
     assert renderer.num_frames == num_frames
-    shown = [number for number, *_, width, _ in renderer.frames if width in (SIZE[0], CELL[0])]
+    drawn_views = [
+        number for number, *_, width, _ in renderer.frames if width in (SIZE[0], CELL[0])
+    ]
     # Three ego views, four directions and the map.
-    assert shown.count(len(scene.points)) == 3 + 4 + 1
+    assert drawn_views.count(len(scene.points)) == 3 + 4 + 1
 
 
 def test_results_agree_with_the_frames(scene, space):
@@ -106,7 +108,7 @@ def test_results_agree_with_the_frames(scene, space):
 
 def test_reopened_rooms_give_the_same_results(scene, space, monkeypatch):
     monkeypatch.setattr(room_visibility, "MAX_OPEN_ROOMS", 2)
-    renderer, rooms, loaded = Counting(), Rooms(SIZE), []
+    renderer, rooms, loaded = CountingRenderer(), Rooms(SIZE), []
 
     def open_room(name):
         return rooms.room(name, lambda: loaded.append(name) or scene, lambda: space, FACTS)

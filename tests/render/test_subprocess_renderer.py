@@ -29,12 +29,12 @@ CAMERA = Camera((0.0, 0.0, 1.5))
 
 
 @pytest.fixture
-def crashing(tmp_path, monkeypatch):
+def crashing_renderer(tmp_path, monkeypatch):
     """Install the crashing renderer; return a function that configures it."""
     monkeypatch.syspath_prepend(install(tmp_path / "site"))
 
-    def configure(how, at=1, times=1):
-        config = {"how": how, "at": at, "times": times, "folder": str(tmp_path)}
+    def configure(failure, at=1, times=1):
+        config = {"how": failure, "at": at, "times": times, "folder": str(tmp_path)}
         monkeypatch.setenv("CRASHING_RENDERER", json.dumps(config))
         return tmp_path / "processes"
 
@@ -55,8 +55,8 @@ def are_identical(first, second):
     )
 
 
-def test_frames_and_errors_are_those_of_the_renderer_itself(crashing):
-    processes = crashing("crash", times=0)
+def test_frames_and_errors_are_those_of_the_renderer_itself(crashing_renderer):
+    processes = crashing_renderer("crash", times=0)
     local, remote = Rasteriser(threads=1), SubprocessRenderer("crashing")
     mesh = room(box((3, 1, 1), (3.4, 1.5, 1.5), RED))
     scenes = [mesh, as_cloud(mesh)]
@@ -84,15 +84,15 @@ def test_frames_and_errors_are_those_of_the_renderer_itself(crashing):
 
 
 @pytest.mark.slow
-def test_repeated_crashes_are_an_error_of_the_scene(crashing):
-    processes = crashing("crash", times=100)
+def test_repeated_crashes_are_an_error_of_the_scene(crashing_renderer):
+    processes = crashing_renderer("crash", times=100)
     renderer = SubprocessRenderer("crashing")
-    deadly, other = room(), room()
+    deadly, harmless = room(), room()
     with pytest.raises(RenderError, match="SIGSEGV"):
         renderer.draw(deadly, CAMERA, *SIZE)
     assert len(processes.read_text().split()) == subprocess_renderer.MAX_TRIES
-    crashing("crash", times=0)
-    assert renderer.draw(other, CAMERA, *SIZE).colours.any()
+    crashing_renderer("crash", times=0)
+    assert renderer.draw(harmless, CAMERA, *SIZE).colours.any()
     renderer.close()
     assert have_ended(processes)
 
@@ -114,9 +114,11 @@ def test_pyrender_draws_the_same_in_a_child_process():
         renderer.close()
 
 
-@pytest.mark.parametrize("how", mostly_slow(["hang", "hang in native code"], "hang in native code"))
-def test_stop_releases_a_thread_waiting_for_a_hung_renderer(crashing, how):
-    processes = crashing(how)
+@pytest.mark.parametrize(
+    "failure", mostly_slow(["hang", "hang in native code"], "hang in native code")
+)
+def test_stop_releases_a_thread_waiting_for_a_hung_renderer(crashing_renderer, failure):
+    processes = crashing_renderer(failure)
     renderer = SubprocessRenderer("crashing")
     errors = []
 
@@ -138,8 +140,8 @@ def test_stop_releases_a_thread_waiting_for_a_hung_renderer(crashing, how):
 
 
 @pytest.mark.slow
-def test_hung_renderer_times_out(crashing, monkeypatch):
-    processes = crashing("hang", times=100)
+def test_hung_renderer_times_out(crashing_renderer, monkeypatch):
+    processes = crashing_renderer("hang", times=100)
     renderer = SubprocessRenderer("crashing")
     monkeypatch.setattr(subprocess_renderer, "MAX_SECONDS", 0.5)
     with pytest.raises(RenderError, match="crashing"):
@@ -149,7 +151,7 @@ def test_hung_renderer_times_out(crashing, monkeypatch):
     assert have_ended(processes)
 
 
-def test_renderer_that_cannot_be_created_is_a_setup_error(crashing, monkeypatch):
+def test_renderer_that_cannot_be_created_is_a_setup_error(crashing_renderer, monkeypatch):
     with pytest.raises(SetupError, match="crayon"):
         make_isolated_renderer("crayon")
     monkeypatch.setenv("CRASHING_RENDERER", "{")

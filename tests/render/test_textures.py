@@ -42,13 +42,6 @@ def renderer(request):
     instance.close()
 
 
-@pytest.fixture(scope="module")
-def rasteriser():
-    instance = Rasteriser(threads=2)
-    yield instance
-    instance.close()
-
-
 def differing_share(first, second, level=16):
     """Return the share of pixels that differ by more than `level` out of 255."""
     return (np.abs(first.colours.astype(int) - second.colours).max(axis=2) > level).mean()
@@ -58,8 +51,8 @@ def test_texture_is_upright_and_not_mirrored(renderer):
     frame = renderer.draw(wall(Material(QUARTERS)), AHEAD, W, H)
     places = [(H // 2 - 40, W // 2 - 40), (H // 2 - 40, W // 2 + 40)]
     places += [(row + 80, column) for row, column in places]
-    for place, colour in zip(places, (RED, GREEN, BLUE, YELLOW), strict=True):
-        assert tuple(frame.colours[place]) == colour
+    for position, colour in zip(places, (RED, GREEN, BLUE, YELLOW), strict=True):
+        assert tuple(frame.colours[position]) == colour
 
 
 def test_textures_of_a_mirrored_scene_are_mirrored(renderer):
@@ -111,9 +104,9 @@ def test_tints_multiply_linear_light(renderer):
 def test_vertex_colours_multiply_the_texture(renderer):
     tints = np.tile(np.array([188, 255, 255], np.uint8), (4, 1))
     scene = wall(Material(with_alpha(np.full((4, 4, 3), 188))), tints=tints)
-    seen = renderer.draw(scene, AHEAD, W, H).colours[H // 2, W // 2].astype(int)
+    colour = renderer.draw(scene, AHEAD, W, H).colours[H // 2, W // 2].astype(int)
     # pyrender multiplies sRGB levels.
-    assert np.abs(seen - (137, 188, 188)).max() <= (3 if renderer.name == "pyrender" else 1)
+    assert np.abs(colour - (137, 188, 188)).max() <= (3 if renderer.name == "pyrender" else 1)
 
 
 def test_alpha_mask_makes_holes(renderer):
@@ -155,9 +148,9 @@ def test_texture_is_interpolated_in_perspective(rasteriser):
     ramp = with_alpha(np.repeat(np.linspace(0, 255, 256)[None, :, None], 3, axis=2))
     scene = textured_scene([quad(corners)], [Material(ramp, wrap=("clamp", "clamp"))])
     frame = rasteriser.draw(scene, AHEAD, W, H)
-    seen = frame.depth < np.inf
-    along = (frame.depth[seen] - 2) / 6
-    assert np.abs(frame.colours[seen][:, 0] - (along * 256 - 0.5)).max() < 1.5
+    is_surface = frame.depth < np.inf
+    along = (frame.depth[is_surface] - 2) / 6
+    assert np.abs(frame.colours[is_surface][:, 0] - (along * 256 - 0.5)).max() < 1.5
 
 
 def test_face_extending_behind_the_camera_is_textured(rasteriser):
@@ -204,10 +197,12 @@ def test_invalid_texture_coordinates_do_not_crash(rasteriser):
 
 def test_invalid_texture_coordinates_never_read_out_of_bounds():
     @numba.njit(error_model="numpy")
-    def compiled_within(place, wrap):
-        return wrap_coordinate(place, wrap)
+    def compiled_within(coordinate, wrap):
+        return wrap_coordinate(coordinate, wrap)
 
     places = (np.nan, np.inf, -np.inf, 1e300, -1e300, -1e-20, 2.75)
     assert all(
-        0.0 <= compiled_within(place, wrap) <= 1.0 for place in places for wrap in WRAPS.values()
+        0.0 <= compiled_within(coordinate, wrap) <= 1.0
+        for coordinate in places
+        for wrap in WRAPS.values()
     )

@@ -40,11 +40,11 @@ def quarters(image):
 
 def test_ego_view_is_the_unmodified_frame(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
-    seen = viewer.ego(scene, camera)
+    view = viewer.ego(scene, camera)
     frame = viewer.renderer.draw(scene, camera, *SIZE)
-    assert np.array_equal(seen.image, frame.colours)
-    assert np.array_equal(seen.depth, frame.depth)
-    assert (seen.camera, seen.kind) == (camera, "ego")
+    assert np.array_equal(view.image, frame.colours)
+    assert np.array_equal(view.depth, frame.depth)
+    assert (view.camera, view.kind) == (camera, "ego")
 
 
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
@@ -52,8 +52,8 @@ def test_ego_view_is_the_unmodified_frame(viewer):
 def test_around_shows_each_direction_in_its_quarter(viewer, shape, yaw):
     scene = room(AHEAD, LEFT, RIGHT)
     scene = as_cloud(scene, 0.03) if shape == "cloud" else scene
-    seen = viewer.around(scene, Camera(EYES, yaw))
-    sides = quarters(seen.image)
+    view = viewer.around(scene, Camera(EYES, yaw))
+    sides = quarters(view.image)
     order = ["ahead", "left", "behind", "right"]
     for name, colour, bearing in (("red", RED, 0), ("green", GREEN, 90), ("blue", BLUE, -90)):
         expected = order[(bearing - yaw) // 90 % 4]
@@ -61,21 +61,21 @@ def test_around_shows_each_direction_in_its_quarter(viewer, shape, yaw):
             side for side, part in sides.items() if len(find_pixels(part, colour, 40)) > 200
         ]
         assert matching == [expected], name
-    assert seen.camera.yaw == yaw
-    assert seen.image.shape == (480, 640, 3)
+    assert view.camera.yaw == yaw
+    assert view.image.shape == (480, 640, 3)
 
 
 def test_around_covers_all_directions(viewer):
     scene = room(AHEAD)
     for yaw in range(0, 360, 15):
-        seen = viewer.around(scene, Camera(EYES, yaw)).image
-        assert len(find_pixels(seen, RED, 30)), yaw
+        image = viewer.around(scene, Camera(EYES, yaw)).image
+        assert len(find_pixels(image, RED, 30)), yaw
 
 
 def test_wide_around_view_is_a_strip():
     strip = Viewer(Rasteriser(), (1280, 320), 75.0)
-    seen = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).image
-    middles = [find_pixels(seen, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
+    image = strip.around(room(AHEAD, LEFT, RIGHT), Camera(EYES)).image
+    middles = [find_pixels(image, colour, 30)[:, 0].mean() for colour in (GREEN, RED, BLUE)]
     assert middles == pytest.approx([160, 480, 800], abs=12)
     strip.close()
 
@@ -85,12 +85,14 @@ def test_every_quarter_is_labelled(size):
     viewer = Viewer(Rasteriser(), size, 75.0)
     scene = room()
     camera = Camera(EYES, 30)
-    seen = quarters(viewer.around(scene, camera).image)
-    for part in seen.values():
+    parts = quarters(viewer.around(scene, camera).image)
+    for part in parts.values():
         band = part[: round(28 * size[1] / 480)]
-        words = np.flatnonzero((band < 60).all(axis=2).any(axis=0))
-        assert np.mean([words.min(), words.max()]) == pytest.approx(part.shape[1] / 2, abs=6)
-        assert np.ptp(words) > 0.2 * part.shape[1]
+        text_columns = np.flatnonzero((band < 60).all(axis=2).any(axis=0))
+        assert np.mean([text_columns.min(), text_columns.max()]) == pytest.approx(
+            part.shape[1] / 2, abs=6
+        )
+        assert np.ptp(text_columns) > 0.2 * part.shape[1]
     viewer.close()
 
 
@@ -102,14 +104,17 @@ def test_views_are_deterministic(viewer, kind, shape):
     camera, trail = Camera((2.0, 0.5, 1.6), 40), [Camera((1.0, 0.0, 1.6))]
     first = viewer.draw(kind, scene, camera, trail)
     viewer.draw("ego", scene, Camera((3.0, -1.0, 1.2), 200), [])
-    other = Viewer(Rasteriser(threads=1), SIZE, 75.0)
-    for again in (viewer.draw(kind, scene, camera, trail), other.draw(kind, scene, camera, trail)):
-        assert first.image.tobytes() == again.image.tobytes()
-        assert first.camera == again.camera
+    single_threaded = Viewer(Rasteriser(threads=1), SIZE, 75.0)
+    for repeated in (
+        viewer.draw(kind, scene, camera, trail),
+        single_threaded.draw(kind, scene, camera, trail),
+    ):
+        assert first.image.tobytes() == repeated.image.tobytes()
+        assert first.camera == repeated.camera
     assert first.image.dtype == np.uint8
     assert first.image.shape == (480, 640, 3)
     assert first.kind == kind
-    other.close()
+    single_threaded.close()
 
 
 def test_modifying_an_image_does_not_affect_later_ones(viewer):

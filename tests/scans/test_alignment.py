@@ -18,8 +18,8 @@ MATRIX = np.array([
 
 
 def alignment_text(matrix):
-    words = " ".join(f"{value:.6f}" for value in np.asarray(matrix).ravel())
-    return f"appVersionId = v1.1\naxisAlignment = {words} \ncolorHeight = 968\n"
+    numbers = " ".join(f"{value:.6f}" for value in np.asarray(matrix).ravel())
+    return f"appVersionId = v1.1\naxisAlignment = {numbers} \ncolorHeight = 968\n"
 
 
 def write_scan(folder, points, faces, colours, text=None):
@@ -70,9 +70,9 @@ def test_only_scannet_meshes_are_aligned(tmp_path, furnished):
     scan = write_scan(tmp_path, points, faces, colours, alignment_text(MATRIX))
     assert alignment_file(scan) == scan.with_name("scene0011_00.txt")
     assert alignment_file(scan.with_name("scene0011_00_vh_clean.ply")) is not None
-    other = scan.rename(scan.with_name("scene0011_00.ply"))
-    assert alignment_file(other) is None
-    np.testing.assert_allclose(load_scene(other).points, points, atol=1e-6)
+    renamed = scan.rename(scan.with_name("scene0011_00.ply"))
+    assert alignment_file(renamed) is None
+    np.testing.assert_allclose(load_scene(renamed).points, points, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_only_scannet_meshes_are_aligned(tmp_path, furnished):
 def test_invalid_alignment_is_an_error(tmp_path, furnished, text):
     points, faces, colours = furnished
     scan = write_scan(tmp_path, points, faces, colours, text)
-    with pytest.raises(SceneError, match=r"axisAlignment.*scene0011_00\.txt") as caught:
+    with pytest.raises(SceneError, match=r"axisAlignment.*scene0011_00\.txt") as error:
         load_scene(scan)
-    assert str(scan) in str(caught.value)
+    assert str(scan) in str(error.value)
     with pytest.raises(SceneError):
         read_alignment(scan)
 

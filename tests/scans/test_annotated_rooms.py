@@ -34,8 +34,8 @@ def box(label, centre, size, axes=EYE):
     return BoxedObject(np.array(centre, float), np.array(size, float), axes, label)
 
 
-def annotation(*things, area=12.0):
-    return SceneAnnotation("scannet", "room", {}, area, None, things)
+def annotation(*objects, area=12.0):
+    return SceneAnnotation("scannet", "room", {}, area, None, objects)
 
 
 def floor_area(scene):
@@ -70,7 +70,7 @@ def rooms(official, request):
 
 def test_rooms_contain_their_boxes(official, rooms):
     for name, scene in rooms.items():
-        corners = np.concatenate([thing.corners for thing in official[name].objects])
+        corners = np.concatenate([entry.corners for entry in official[name].objects])
         assert (corners >= scene.bounds[0] - 1e-6).all(), name
         assert (corners <= scene.bounds[1] + 1e-6).all(), name
         assert corners[:, 2].min() == pytest.approx(scene.floor)
@@ -94,7 +94,7 @@ def test_box_corners_are_mesh_vertices(official, rooms):
     from scipy.spatial import cKDTree
 
     for name, scene in rooms.items():
-        corners = np.concatenate([thing.corners for thing in official[name].objects])
+        corners = np.concatenate([entry.corners for entry in official[name].objects])
         distances, _ = cKDTree(scene.points).query(corners)
         assert distances.max() < 1e-4, name
 
@@ -104,9 +104,9 @@ def test_start_position_is_outside_all_boxes(official, rooms):
         scene = rooms[name]
         start = FreeSpace.of(scene).start_position()
         assert start[2] == pytest.approx(scene.floor + 1.6)
-        for thing in official[name].objects:
-            local = np.abs(thing.axes @ (start - thing.centre))
-            assert (local > thing.size / 2).any(), f"inside a {thing.label} of {name}"
+        for entry in official[name].objects:
+            local = np.abs(entry.axes @ (start - entry.centre))
+            assert (local > entry.size / 2).any(), f"inside a {entry.label} of {name}"
 
 
 def test_box_is_rendered_in_place_in_its_category_colour():
@@ -155,21 +155,21 @@ def test_category_colours_are_the_same_in_every_process():
 
 
 @pytest.mark.parametrize(
-    ("things", "message"),
+    ("objects", "message"),
     [
         ((), "no boxes"),
         ((box("a", (0, 0, 0), EYE[0] + 1), box("b", (900, 0, 0), (1, 1, 1))), "200 m apart"),
     ],
 )  # fmt: skip
-def test_unusable_annotations_are_rejected(things, message):
+def test_unusable_annotations_are_rejected(objects, message):
     with pytest.raises(SceneError, match=message):
-        build_annotated_room(annotation(*things))
+        build_annotated_room(annotation(*objects))
 
 
 def write_annotations(folder, *scenes):
     path = folder / "scannet_meta_info_val.json"
-    thing = {"centroid": [0, 0, 0.5], "axesLengths": [1, 1, 1], "normalizedAxes": EYE.ravel().tolist()}  # fmt: skip
-    entry = {"room_size": 9.0, "object_counts": {"box": 1}, "object_bbox": {"box": [thing]}}
+    default = {"centroid": [0, 0, 0.5], "axesLengths": [1, 1, 1], "normalizedAxes": EYE.ravel().tolist()}  # fmt: skip
+    entry = {"room_size": 9.0, "object_counts": {"box": 1}, "object_bbox": {"box": [default]}}
     path.write_text(json.dumps(dict.fromkeys(scenes, entry)))
     return path
 

@@ -50,10 +50,10 @@ def test_box_corners_agree_with_the_official_bounds(official):
     for name in ("arkitscenes", "scannet", "scannetpp"):
         rows = json.loads(test_data("vsibench", f"{name}_meta_info_val.json").read_text())
         for scene, row in rows.items():
-            boxes = [box for some in row["object_bbox"].values() for box in some]
-            for thing, box in zip(official[scene].objects, boxes, strict=True):
-                np.testing.assert_allclose(thing.corners.min(axis=0), box["min"], atol=1e-6)
-                np.testing.assert_allclose(thing.corners.max(axis=0), box["max"], atol=1e-6)
+            boxes = [box for group in row["object_bbox"].values() for box in group]
+            for entry, box in zip(official[scene].objects, boxes, strict=True):
+                np.testing.assert_allclose(entry.corners.min(axis=0), box["min"], atol=1e-6)
+                np.testing.assert_allclose(entry.corners.max(axis=0), box["max"], atol=1e-6)
 
 
 def test_annotated_room_sizes_are_the_benchmark_answers(official):
@@ -115,9 +115,9 @@ def test_boxes_may_be_python_literals_in_strings(tmp_path):
 )  # fmt: skip
 def test_malformed_annotations_name_file_and_scene(tmp_path, changes, message):
     path = write_annotations(tmp_path, {"s1": {**ENTRY, **changes}})
-    with pytest.raises(QuestionsError, match=message) as caught:
+    with pytest.raises(QuestionsError, match=message) as error:
         read_annotations(path)
-    assert f"{path}, scene 's1': " in str(caught.value)
+    assert f"{path}, scene 's1': " in str(error.value)
 
 
 def test_a_missing_field_is_named(tmp_path):

@@ -49,9 +49,9 @@ def test_specified_units_are_converted_to_metres(tmp_path, unit):
 )
 def test_implausible_size_suggests_the_likely_unit(tmp_path, unit, size):
     path = write_scan(tmp_path, POINTS / METRES[unit])
-    with pytest.raises(SceneError, match=f"{re.escape(size)}.*--unit {unit} ") as caught:
+    with pytest.raises(SceneError, match=f"{re.escape(size)}.*--unit {unit} ") as error:
         load_scene(path)
-    assert "(6 x 4 x 2.7 m)" in str(caught.value)
+    assert "(6 x 4 x 2.7 m)" in str(error.value)
 
 
 def test_small_room_is_rejected_unless_its_unit_is_specified(tmp_path):
@@ -65,9 +65,9 @@ def test_small_room_is_rejected_unless_its_unit_is_specified(tmp_path):
 
 @pytest.mark.parametrize(("unit", "size"), [("mm", "0.006 x 0.004 x 0.0027"), ("cm", "0.06 x")])
 def test_wrong_unit_suggests_the_right_one(tmp_path, unit, size):
-    with pytest.raises(SceneError, match=f"{re.escape(size)}.*--unit m ") as caught:
+    with pytest.raises(SceneError, match=f"{re.escape(size)}.*--unit m ") as error:
         load_scene(write_scan(tmp_path, POINTS), unit=unit)
-    assert "(6 x 4 x 2.7 m)" in str(caught.value)
+    assert "(6 x 4 x 2.7 m)" in str(error.value)
     with pytest.raises(SceneError, match="--unit m"):
         load_scene(write_scan(tmp_path, POINTS * [3, 3, 1]), unit=unit)
 

@@ -20,9 +20,9 @@ CONTENT = {order: mesh_ply(POINTS, FACES, COLOURS, order) for order in FORMATS}
 
 def load_error(path):
     """Return the error message, after checking that it names the file and a remedy."""
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError) as error:
         load_scene(path)
-    text = str(caught.value)
+    text = str(error.value)
     assert str(path) in text
     assert "; " in text
     assert "\n" not in text

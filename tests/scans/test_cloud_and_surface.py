@@ -31,9 +31,9 @@ def test_small_clouds_are_not_thinned():
     assert cloud.thin_cloud(scan) is scan
 
 
-@pytest.mark.parametrize("most", [300_000, 2000])
-def test_normals_are_perpendicular_to_the_walls(monkeypatch, most):
-    monkeypatch.setattr(cloud, "MAX_NORMALS", most)
+@pytest.mark.parametrize("max_points", [300_000, 2000])
+def test_normals_are_perpendicular_to_the_walls(monkeypatch, max_points):
+    monkeypatch.setattr(cloud, "MAX_NORMALS", max_points)
     points = sample_points(*room(), 20_000).astype(np.float32)
     normals = cloud.cloud_normals(points)
     distances = np.abs(np.stack([points, [6, 4, 2.7] - points])).min(axis=0)
@@ -69,8 +69,8 @@ def test_cut_returns_none_if_there_are_too_many_pieces():
 
 
 @given(points=arrays(np.float32, (40, 3), elements=st.floats(-2, 2, width=32)))
-def test_one_each_keeps_one_point_per_cell(points):
-    kept = points[first_per_cell(points, 0.5)]
+def test_one_point_per_cell_is_kept(points):
+    sample = points[first_per_cell(points, 0.5)]
     cells = np.floor((points - points.min(axis=0)) / np.float32(0.5))
-    assert len(kept) == len(np.unique(cells, axis=0))
-    assert np.linalg.norm(points[:, None] - kept[None], axis=2).min(axis=1).max() <= 0.5 * 3**0.5
+    assert len(sample) == len(np.unique(cells, axis=0))
+    assert np.linalg.norm(points[:, None] - sample[None], axis=2).min(axis=1).max() <= 0.5 * 3**0.5

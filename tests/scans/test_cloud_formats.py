@@ -125,11 +125,11 @@ def test_e57_invalid_points_are_dropped_and_intensities_become_grey(tmp_path):
 
 def test_e57_spherical_coordinates_are_converted(tmp_path, monkeypatch):
     path = tmp_path / "a.e57"
-    place = np.array([1.5, 1.5, 1.2])
-    x, y, z = (POINTS - place).T
-    distance = np.linalg.norm(POINTS - place, axis=1)
+    position = np.array([1.5, 1.5, 1.2])
+    x, y, z = (POINTS - position).T
+    distance = np.linalg.norm(POINTS - position, axis=1)
     polar = np.column_stack([distance, np.arctan2(y, x), np.arcsin(z / distance)])
-    write_e57(path, [(e57_fields(polar), np.eye(3), place)])
+    write_e57(path, [(e57_fields(polar), np.eye(3), position)])
     # pye57 cannot write spherical coordinates, so the field names are swapped instead.
     monkeypatch.setattr(e57, "SPHERICAL", e57.CARTESIAN)
     monkeypatch.setattr(e57, "CARTESIAN", ("no", "such", "fields"))
@@ -304,9 +304,9 @@ def test_cloud_builder_limits_memory():
 
 
 def load_error(path):
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError) as error:
         load_scene(path)
-    text = str(caught.value)
+    text = str(error.value)
     assert str(path) in text
     assert "\n" not in text
     return text

@@ -32,7 +32,9 @@ def write_fields(path, *fields, kind="binary"):
         "POINTS": [len(POINTS)],
         "DATA": [kind],
     }
-    text = "".join(f"{key} {' '.join(map(str, words))}\n" for key, words in header.items())
+    text = "".join(
+        f"{key} {' '.join(map(str, header_values))}\n" for key, header_values in header.items()
+    )
     if kind == "ascii":
         rows = zip(*(values for *_, values in all_fields), strict=True)
         body = "".join(" ".join(f"{value:.9g}" for value in row) + "\n" for row in rows).encode()

@@ -1,4 +1,4 @@
-"""Every format: whatever a file declares and the reader does not use is named in a note."""
+"""Every format: a note names each declaration of a file that the reader does not use."""
 
 import struct
 
@@ -43,16 +43,16 @@ def packed_ply(path):
 
 
 def gltf(path):
-    made = Gltf(extensionsUsed=["wear"])
-    made.mesh(POINTS, FACES)
-    path.write_bytes(made.gltf() if path.suffix == ".gltf" else made.glb())
+    document = Gltf(extensionsUsed=["wear"])
+    document.mesh(POINTS, FACES)
+    path.write_bytes(document.gltf() if path.suffix == ".gltf" else document.glb())
 
 
 def splat_glb(path):
-    made = splat_gltf(random_splat())
-    attributes = made.tree["meshes"][0]["primitives"][0]["attributes"]
-    attributes["wear"] = made.accessor(np.zeros(300))
-    path.write_bytes(made.glb())
+    document = splat_gltf(random_splat())
+    attributes = document.tree["meshes"][0]["primitives"][0]["attributes"]
+    attributes["wear"] = document.accessor(np.zeros(300))
+    path.write_bytes(document.glb())
 
 
 def obj(path):
@@ -110,10 +110,10 @@ def crc32c(data):
 def pcd(path):
     write_pcd(path, CLOUD, kind="ascii")
     lines = path.read_text().splitlines()
-    more = {"FIELDS": "wear", "SIZE": "4", "TYPE": "F", "COUNT": "1"}
+    field = {"FIELDS": "wear", "SIZE": "4", "TYPE": "F", "COUNT": "1"}
     at = next(number for number, line in enumerate(lines) if line.startswith("DATA"))
     head = [
-        f"{line} {more[line.split()[0]]}" if line.split()[0] in more else line
+        f"{line} {field[line.split()[0]]}" if line.split()[0] in field else line
         for line in lines[: at + 1]
     ]
     path.write_text("\n".join([*head, *(f"{line} 0" for line in lines[at + 1 :]), ""]))
@@ -183,13 +183,13 @@ def test_every_format_is_tested():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_not_used_is_named(tmp_path, name):
+def test_unused_declarations_are_named(tmp_path, name):
     write, expected = FILES[name]
     path = tmp_path / name
     write(path)
-    named = [note for note in load_scene(path).notes if note.startswith("ignored: ")]
-    assert len(named) == 1
-    assert expected in named[0]
+    ignored = [note for note in load_scene(path).notes if note.startswith("ignored: ")]
+    assert len(ignored) == 1
+    assert expected in ignored[0]
 
 
 def test_long_and_many_names_are_shortened():

@@ -43,24 +43,26 @@ def red(scene):
 
 def test_removed_object_disappears_from_images_and_boxes(scene, boxes):
     edits = [Edit("remove", "chair", 0), Edit("remove", "shelf")]
-    gone = edit_scene(scene, boxes, edits)
-    one, none = red(gone)[0], red(edit_scene(gone, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
-    assert red(scene)[0] > one > none == 0
+    without_chair = edit_scene(scene, boxes, edits)
+    one_left, none_left = red(without_chair)[0], red(edit_scene(without_chair, {"chair": boxes["chair"][1:]}, [Edit("remove", "chair")]))[0]  # fmt: skip
+    assert red(scene)[0] > one_left > none_left == 0
     remaining = edit_boxes(boxes, edits)
     assert remaining["shelf"] == []
     assert remaining["chair"] == boxes["chair"][1:]
-    assert len(gone.points) == len(scene.points)
-    assert gone.bounds is scene.bounds
+    assert len(without_chair.points) == len(scene.points)
+    assert without_chair.bounds is scene.bounds
 
 
 def test_moved_object_is_inside_its_moved_box(scene, boxes):
     edit = Edit("transform", "chair", 1, degrees=90.0, shift=(3.4, -1.0, 0.0))
     moved = edit_scene(scene, boxes, [edit])
     box = edit_boxes(boxes, [edit])["chair"][1]
-    own = ObjectParts(scene, boxes).things["chair", 1]
-    assert np.abs(box.local(moved.points[own])).max(0) == pytest.approx(box.size / 2, abs=1e-5)
-    others = np.setdiff1d(np.arange(len(scene.points)), own)
-    assert (moved.points[others] == scene.points[others]).all()
+    chair_points = ObjectParts(scene, boxes).things["chair", 1]
+    assert np.abs(box.local(moved.points[chair_points])).max(0) == pytest.approx(
+        box.size / 2, abs=1e-5
+    )
+    other_points = np.setdiff1d(np.arange(len(scene.points)), chair_points)
+    assert (moved.points[other_points] == scene.points[other_points]).all()
 
 
 def test_object_moves_from_left_to_right_in_the_image(scene, boxes):
@@ -116,10 +118,10 @@ def test_floor_is_added_only_where_none_was_scanned(scene, boxes):
     under = level & (middle[:, 0] < 1.4) & (middle[:, 1] > 2.9)
     bare = replace(scene, faces=scene.faces[~under])
     for room, has_new_floor in ((bare, True), (scene, False)):
-        gone = edit_scene(room, boxes, [Edit("remove", "sofa")])
-        depth = make_renderer().draw(gone, down, 64, 48).depth
+        without_sofa = edit_scene(room, boxes, [Edit("remove", "sofa")])
+        depth = make_renderer().draw(without_sofa, down, 64, 48).depth
         assert depth[17:31, 27:37] == pytest.approx(2.2, abs=0.02)
-        assert (len(gone.points) > len(scene.points)) is has_new_floor
+        assert (len(without_sofa.points) > len(scene.points)) is has_new_floor
     shelf = Edit("transform", "shelf", shift=(-3.85, 2.7, 0.0))
     swapped = edit_scene(bare, boxes, [shelf, Edit("remove", "sofa")])
     assert not (swapped.colours[len(scene.points) :] == GREEN).all(1).any()
@@ -145,20 +147,20 @@ def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tm
     web = [(0, int(corner), int(chair[0])) for corner in chair]
     faces = np.concatenate([scene.faces, np.array(web, np.int32)])
     path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", scene.points, scene.colours, faces)
-    grown = SceneReader().read(path, "scene0_00")
+    labelled_scene = SceneReader().read(path, "scene0_00")
     with pytest.raises(SceneError, match="chair 1"):
-        edit_scene(grown, boxes, [Edit("remove", "chair")])
+        edit_scene(labelled_scene, boxes, [Edit("remove", "chair")])
 
     segments = np.isin(np.arange(len(scene.points)), chair) * 7
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": segments.tolist()}))  # fmt: skip
     (tmp_path / "scene0_00.aggregation.json").write_text(json.dumps({"segGroups": [{"objectId": 0, "segments": [7], "label": "office chair"}]}))  # fmt: skip
-    gone = edit_scene(grown, boxes, [Edit("remove", "chair")])
-    assert not np.isin(gone.faces, chair).any()
-    assert red(gone)[0] == red(edit_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
-    assert ObjectParts(grown, boxes).things.keys() == {("chair", 0)}
+    without_chair = edit_scene(labelled_scene, boxes, [Edit("remove", "chair")])
+    assert not np.isin(without_chair.faces, chair).any()
+    assert red(without_chair)[0] == red(edit_scene(scene, boxes, [Edit("remove", "chair")]))[0] > 0
+    assert ObjectParts(labelled_scene, boxes).things.keys() == {("chair", 0)}
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text('{"segIndices": [7, 7]}')
     with pytest.raises(SceneError, match="2 vertices"):
-        ObjectParts(grown, boxes)
+        ObjectParts(labelled_scene, boxes)
 
 
 def test_no_gap_remains_around_a_labelled_object_connected_to_the_floor(tmp_path):

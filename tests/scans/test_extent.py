@@ -100,7 +100,7 @@ def house(thickness, *parts):
     return joined(slab(0, thickness), slab(2.6 + thickness, thickness), *WALLS, *parts)
 
 
-def outward(mesh):
+def oriented_outward(mesh):
     """Return a mesh of convex parts with every face looking out of its part."""
     points, faces = mesh
     faces = faces.copy()
@@ -114,7 +114,7 @@ def outward(mesh):
 
 def scene_of(mesh, kind, folder):
     """Return the scene of a file: a mesh that looks outwards, inwards or at random, or a cloud."""
-    return scene_of_parts(outward(mesh), kind, folder)
+    return scene_of_parts(oriented_outward(mesh), kind, folder)
 
 
 def scene_of_parts(mesh, kind, folder):
@@ -270,7 +270,7 @@ def test_the_floor_of_a_house_on_open_ground_is_the_one_under_its_roof(drop, kin
     sizes = (8,) if kind == "cloud" else (8, 30)
     for size in sizes:
         terrain = rectangle((-size, -size, -drop), (6 + size, 4 + size, -drop))
-        mesh = joined(terrain, outward(house(0.2, *HOUSES["furnished"])))
+        mesh = joined(terrain, oriented_outward(house(0.2, *HOUSES["furnished"])))
         scene = scene_of_parts(mesh, kind, tmp_path)
         assert (scene.floor, scene.ceiling) == pytest.approx((0, 2.6), abs=0.03), size
 
@@ -304,8 +304,8 @@ def test_extent_of_real_scans(name, floor, ceiling, size):
     assert ceiling[0] <= scene.ceiling <= ceiling[1]
     assert np.allclose(scene.bounds[1] - scene.bounds[0], size, atol=0.1)
     assert scene.is_cloud == name.startswith("pcl")
-    again = load_scene(test_data("scenes", name))
-    assert np.array_equal(scene.colours, again.colours)
+    reloaded = load_scene(test_data("scenes", name))
+    assert np.array_equal(scene.colours, reloaded.colours)
     assert scene.colours.std() > 10
 
 

@@ -32,12 +32,12 @@ def with_floaters(scene: Scene, places, scales, opacities) -> Scene:
 
 
 @pytest.fixture(scope="module", params=[8_000, 60_000], ids=["coarse", "fine"])
-def clean(request):
+def clean_splat(request):
     return as_splat(as_scene(*room(size=tuple(SIZE))), request.param)
 
 
 @pytest.fixture(scope="module")
-def dirty(clean):
+def splat_with_floaters(clean_splat):
     random = np.random.default_rng(1)
     inside = 0.4 + random.random((150, 3)) * (SIZE - 0.8)
     outside = SIZE / 2 + random.normal(size=(40, 3)) * 12
@@ -46,30 +46,34 @@ def dirty(clean):
     places = np.concatenate([inside, outside, fog])
     scales = np.exp(random.uniform(np.log(0.005), np.log(0.2), len(places)))
     opacities = np.concatenate([random.uniform(0.3, 1, 190), random.uniform(0.02, 0.2, 3000)])
-    return with_floaters(clean, places, scales, opacities)
+    return with_floaters(clean_splat, places, scales, opacities)
 
 
-def test_only_surfaces_are_solid(clean, dirty):
-    is_solid, num_surface = find_solid(dirty.points, dirty.gaussians), len(clean.points)
+def test_only_surfaces_are_solid(clean_splat, splat_with_floaters):
+    is_solid, num_surface = (
+        find_solid(splat_with_floaters.points, splat_with_floaters.gaussians),
+        len(clean_splat.points),
+    )
     assert is_solid[:num_surface].all()
     assert is_solid[num_surface:].mean() < 0.001
 
 
-def test_floaters_do_not_enlarge_the_room(clean, dirty):
+def test_floaters_do_not_enlarge_the_room(clean_splat, splat_with_floaters):
     expected, actual = (
-        measure_extent(Scan(each.points, gaussians=each.gaussians)) for each in (clean, dirty)
+        measure_extent(Scan(each.points, gaussians=each.gaussians))
+        for each in (clean_splat, splat_with_floaters)
     )
     assert actual.bounds == pytest.approx(expected.bounds, abs=0.01)
     assert actual.bounds == pytest.approx(np.array([np.zeros(3), SIZE]), abs=0.2)
     assert (actual.floor, actual.ceiling) == pytest.approx((0.0, SIZE[2]), abs=0.03)
 
 
-def test_walls_block_movement_and_floaters_do_not(clean, dirty):
-    space = FreeSpace.of(dirty)
+def test_walls_block_movement_and_floaters_do_not(clean_splat, splat_with_floaters):
+    space = FreeSpace.of(splat_with_floaters)
     end, obstacle = space.advance((0.5, 2.0, 1.5), (6.0, 0.0, 0.0))
     assert obstacle == "wall"
     assert end == pytest.approx((5.8, 2.0, 1.5), abs=0.06)
-    expected = FreeSpace.of(clean)
+    expected = FreeSpace.of(clean_splat)
     places = 0.3 + np.random.default_rng(2).random((200, 3)) * (SIZE - 0.6)
     assert [space.clearance(at) for at in places] == pytest.approx(
         [expected.clearance(at) for at in places], abs=0.01

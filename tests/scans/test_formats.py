@@ -1,4 +1,4 @@
-"""GLB, glTF, OBJ, STL and OFF, written by trimesh and by hand."""
+"""GLB, glTF, OBJ, STL and OFF, written by trimesh and by these tests."""
 
 import numpy as np
 import pytest

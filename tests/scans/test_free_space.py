@@ -1,4 +1,4 @@
-"""Cameras keep their clearance from every surface, whatever the move."""
+"""Cameras keep their clearance from every surface in every move."""
 
 import functools
 
@@ -31,18 +31,18 @@ def spaces():
     return FreeSpace.of(mesh), FreeSpace.of(cloud)
 
 
-def distance(points, faces, place):
+def distance(points, faces, point):
     """Return the exact distance from a place, (3,), to the nearest triangle of a mesh."""
     a, b, c = points[faces].transpose(1, 0, 2)
     best = np.full(len(faces), np.inf)
     for start, end in ((a, b), (b, c), (c, a)):
         along = end - start
-        share = np.clip(((place - start) * along).sum(1) / (along**2).sum(1), 0, 1)
-        best = np.minimum(best, np.linalg.norm(start + share[:, None] * along - place, axis=1))
+        share = np.clip(((point - start) * along).sum(1) / (along**2).sum(1), 0, 1)
+        best = np.minimum(best, np.linalg.norm(start + share[:, None] * along - point, axis=1))
     normal = np.cross(b - a, c - a)
     normal /= np.linalg.norm(normal, axis=1)[:, None]
-    height = ((place - a) * normal).sum(1)
-    foot = place - height[:, None] * normal
+    height = ((point - a) * normal).sum(1)
+    foot = point - height[:, None] * normal
     sides = [(np.cross(e - s, foot - s) * normal).sum(1) for s, e in ((a, b), (b, c), (c, a))]
     within = np.all([side >= 0 for side in sides], axis=0)
     return np.where(within, np.abs(height), best).min()
@@ -58,18 +58,18 @@ steps = st.lists(st.tuples(*[st.floats(-2, 2)] * 3), min_size=1, max_size=12)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_walks_keep_their_clearance(kind, walk):
     space = spaces()[kind]
-    place = space.start_position()
+    position = space.start_position()
     for offset in walk:
-        before = place
-        place, blocked = space.advance(place, offset)
+        before = position
+        position, blocked = space.advance(position, offset)
         for share in np.linspace(0, 1, 5):
-            between = before + share * (place - before)
+            between = before + share * (position - before)
             assert distance(*FURNISHED, between) >= RADIUS - CELL
-        assert distance(*FURNISHED, place) >= RADIUS - 0.02
-        assert (place > 0).all()
-        assert (place < (6, 4, 2.7)).all()
+        assert distance(*FURNISHED, position) >= RADIUS - 0.02
+        assert (position > 0).all()
+        assert (position < (6, 4, 2.7)).all()
         if blocked is None:
-            assert np.array_equal(place, np.add(before, offset))
+            assert np.array_equal(position, np.add(before, offset))
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
@@ -77,25 +77,25 @@ def test_walks_keep_their_clearance(kind, walk):
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_unobstructed_moves_can_be_undone(kind, walk):
     space = spaces()[kind]
-    place = space.start_position()
+    position = space.start_position()
     for offset in walk:
-        moved, blocked = space.advance(place, offset)
+        moved, blocked = space.advance(position, offset)
         if blocked is None:
             back, blocked = space.advance(moved, -np.array(offset))
             assert blocked is None
-            assert np.allclose(back, place, atol=1e-9)
-        place = moved
+            assert np.allclose(back, position, atol=1e-9)
+        position = moved
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
 def test_stopped_camera_can_move_along_the_wall(kind):
     space = spaces()[kind]
-    place, blocked = space.advance((1.2, 1, 1.6), (-2, 0, 0))
+    position, blocked = space.advance((1.2, 1, 1.6), (-2, 0, 0))
     assert blocked == "wall"
-    assert place[0] == pytest.approx(RADIUS, abs=0.04)
-    along, blocked = space.advance(place, (0, 1, 0))
+    assert position[0] == pytest.approx(RADIUS, abs=0.04)
+    along, blocked = space.advance(position, (0, 1, 0))
     assert blocked is None
-    assert np.allclose(along, np.add(place, (0, 1, 0)))
+    assert np.allclose(along, np.add(position, (0, 1, 0)))
 
 
 @pytest.mark.parametrize("thickness", mostly_slow([0.0, 0.002, 0.1], 0.0))
@@ -174,19 +174,19 @@ def test_camera_too_close_to_a_wall_can_only_move_away():
 
 @given(place=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_nearest_free_place_is_free_and_near(place):
+def test_nearest_free_place_is_free_and_near(position):
     for space in spaces():
-        free = space.nearest_free(place)
+        free = space.nearest_free(position)
         assert distance(*FURNISHED, free) >= RADIUS - 0.02
         assert (free >= 0).all()
         assert (free <= (6, 4, 2.7)).all()
-        if np.array_equal(free, place):
+        if np.array_equal(free, position):
             continue
         random = np.random.default_rng(7)
         samples = random.uniform((0.2, 0.2, 0.21), (5.8, 3.8, 2.49), (50, 3))
         candidates = [each for each in samples if space.clearance(each) >= RADIUS + 0.02]
-        nearest = min(np.linalg.norm(np.array(candidates) - place, axis=1))
-        assert np.linalg.norm(free - place) <= nearest + 0.35
+        nearest = min(np.linalg.norm(np.array(candidates) - position, axis=1))
+        assert np.linalg.norm(free - position) <= nearest + 0.35
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["mesh", "cloud"])
@@ -257,12 +257,12 @@ def test_walks_through_real_scans(name):
     random = np.random.default_rng(8)
     num_moved, num_blocked = 0, 0
     for _ in range(10):
-        place = start
+        position = start
         for _ in range(10):
-            end, blocked = space.advance(place, random.uniform((-2, -2, -0.5), (2, 2, 0.5)))
+            end, blocked = space.advance(position, random.uniform((-2, -2, -0.5), (2, 2, 0.5)))
             assert surface.query(end)[0] >= RADIUS - CELL
-            num_moved += np.linalg.norm(end - place) > 0.05
+            num_moved += np.linalg.norm(end - position) > 0.05
             num_blocked += blocked is not None
-            place = end
+            position = end
     assert num_moved > 30
     assert num_blocked > 10

@@ -64,8 +64,8 @@ def write(tmp_path, gltf):
 
 
 def test_default_morph_weights_are_applied(tmp_path):
-    for own, shared, expected in ((None, [0.5], 5), ([1.0], [0.5], 6), (None, None, 4)):
-        gltf = Gltf({"mesh": 0} | ({"weights": own} if own else {}))
+    for node_weights, shared, expected in ((None, [0.5], 5), ([1.0], [0.5], 6), (None, None, 4)):
+        gltf = Gltf({"mesh": 0} | ({"weights": node_weights} if node_weights else {}))
         gltf.mesh(POINTS, FACES, targets=[np.column_stack([POINTS[:, 0] / 2, POINTS[:, 1:] * 0])])
         if shared:
             gltf.tree["meshes"][0]["weights"] = shared
@@ -123,8 +123,8 @@ def test_emission_is_the_colour_of_a_black_material(tmp_path, base, image, facto
     gltf.mesh(POINTS, FACES, entry, TEXCOORD_0=POINTS[:, :2])
     scene = scene_of(tmp_path, gltf)
     assert np.abs(np.median(scene.colours, axis=0) - expected).max() < 3
-    named = any("emissive" in note for note in scene.notes)
-    assert named == (expected in ((0, 200, 0), (0, 0, 0)))
+    is_noted = any("emissive" in note for note in scene.notes)
+    assert is_noted == (expected in ((0, 200, 0), (0, 0, 0)))
 
 
 @pytest.mark.parametrize("is_spz", [False, True])
@@ -139,12 +139,12 @@ def test_splats_are_read_with_their_node(tmp_path, is_spz):
     assert np.allclose(scan.points, upright.apply(splat.points) * 2, atol=0.01)
     gaussians = scan.gaussians
     read = Rotation.from_quat(gaussians.rotations[:, [1, 2, 3, 0]]).as_matrix()
-    made = upright.as_matrix() @ Rotation.from_quat(
+    expected = upright.as_matrix() @ Rotation.from_quat(
         splat.gaussians.rotations[:, [1, 2, 3, 0]]
     ).as_matrix()  # fmt: skip
     covariances = [
         turns * scales[:, None] ** 2 @ turns.transpose(0, 2, 1)
-        for turns, scales in ((read, gaussians.scales), (made, splat.gaussians.scales * 2))
+        for turns, scales in ((read, gaussians.scales), (expected, splat.gaussians.scales * 2))
     ]
     assert np.abs(covariances[0] - covariances[1]).max() < 0.01
     assert gaussians.harmonics.shape[1] == 9

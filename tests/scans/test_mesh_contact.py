@@ -38,9 +38,9 @@ def test_reach_into_agrees_with_a_linear_program():
         box, triangles = random_box(rng), rng.uniform(-2, 2, (20, 3, 3))
         triangles[0] = triangles[0, :1]  # a point
         triangles[1, 2] = triangles[1, 1]  # a segment
-        found = reach_into(triangles, box)
-        assert found.tolist() == [has_common_point(triangle, box) for triangle in triangles]
-        results.extend(found)
+        reach = reach_into(triangles, box)
+        assert reach.tolist() == [has_common_point(triangle, box) for triangle in triangles]
+        results.extend(reach)
     assert 100 < sum(results) < 700
 
 
@@ -88,15 +88,15 @@ def room_with(room_file, **objects):
 
 
 def test_swapped_objects_do_not_reach_through_the_wall(room_file):
-    """An object that is deeper than the one at the wall is moved away from it, at most to where it fits."""
+    """A deeper object that replaces one at the wall is moved away from the wall, no farther than needed."""
     room = room_with(room_file, cup=[((0.02, 1.9, 0), (0.1, 2.0, 0.1))])
     chair, sofa, cup = ("chair", 0), ("sofa", 0), ("cup", 0)
-    for thing in (chair, sofa):
-        x, y, _ = room.boxes[cup].centre - room.boxes[thing].centre
-        assert not room.fits(thing, (x, y, 0.0), {thing, cup}, None)
-    there, back = room.swap(chair, cup)
-    assert 0 < room.boxes[chair].bounds[0, 0] + there[0] < 0.3
-    assert room.boxes[cup].centre + back == pytest.approx(np.array([0.8, 0.8, 0.05]))  # fmt: skip
+    for entry in (chair, sofa):
+        x, y, _ = room.boxes[cup].centre - room.boxes[entry].centre
+        assert not room.fits(entry, (x, y, 0.0), {entry, cup}, None)
+    chair_shift, cup_shift = room.swap(chair, cup)
+    assert 0 < room.boxes[chair].bounds[0, 0] + chair_shift[0] < 0.3
+    assert room.boxes[cup].centre + cup_shift == pytest.approx(np.array([0.8, 0.8, 0.05]))  # fmt: skip
     assert room.swap(sofa, cup) is None
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import trimesh
-from factories.scans import room
+from factories.scans import area, room
 from PIL import Image
 
 from render_agent.errors import SceneError
@@ -13,12 +13,6 @@ from render_agent.scans.formats.textured.image_files import ImageError, read_sib
 
 POINTS, FACES = room()
 RED = (200, 60, 20)
-
-
-def area(points, faces):
-    corners = points[faces].astype(float)
-    sides = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-    return np.linalg.norm(np.cross(*sides), axis=1).sum() / 2
 
 
 def stl(attribute=0, header=b"made by a test"):
@@ -160,15 +154,17 @@ QUAD_AREAS = {(1, 2, 3, 4): 3.5, (1, 3, 4, 6): 3.0}  # of corners of L_SHAPE
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("others", [[], [(1, 2, 3)], [(1, 2, 3, 4)], [(1, 2, 3), (1, 3, 4, 6)]])
-def test_obj_concave_polygons_keep_their_area(tmp_path, sign, others):
+@pytest.mark.parametrize(
+    "extra_corners", [[], [(1, 2, 3)], [(1, 2, 3, 4)], [(1, 2, 3), (1, 3, 4, 6)]]
+)
+def test_obj_concave_polygons_keep_their_area(tmp_path, sign, extra_corners):
     rows = [f"v {x} {y} {z}" for z in (0, 2) for x, y in L_SHAPE]
-    faces = [tuple(range(1, 7)), tuple(range(12, 6, -1)), *others]
+    faces = [tuple(range(1, 7)), tuple(range(12, 6, -1)), *extra_corners]
     count = 0 if sign > 0 else 13
     rows += ["f " + " ".join(str(at - count) for at in face) for face in faces]
     scene = load_scene(write_obj(tmp_path / "a.obj", rows), up="z")
-    expected = 12 + 2 * (len(others) > 0 and len(others[0]) == 3)
-    expected += sum(QUAD_AREAS[face] for face in others if len(face) == 4)
+    expected = 12 + 2 * (len(extra_corners) > 0 and len(extra_corners[0]) == 3)
+    expected += sum(QUAD_AREAS[face] for face in extra_corners if len(face) == 4)
     assert area(scene.points, scene.faces) == pytest.approx(expected)
 
 
@@ -251,11 +247,11 @@ def test_obj_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
         rows += ["f " + " ".join(str(at - len(POINTS)) for at in face) for face in FACES]
         rows += ["f 1 2 3 4", "f 1 2 3 4 5"]
     path = write_obj(tmp_path / "a.obj", rows, "newmtl paint 10\nKd 1 0 0\n")
-    whole = load_scene(path)
+    expected = load_scene(path)
     monkeypatch.setattr(obj_file, "BLOCK_BYTES", 50)
     blocks = load_scene(path)
     for name in ("points", "faces", "colours"):
-        assert np.array_equal(getattr(whole, name), getattr(blocks, name))
+        assert np.array_equal(getattr(expected, name), getattr(blocks, name))
     assert any("material paint 0 (not found)" in note for note in blocks.notes)
 
 

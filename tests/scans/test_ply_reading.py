@@ -138,9 +138,9 @@ def test_non_finite_vertices_are_dropped_with_their_faces(tmp_path, order, bad):
     points = POINTS.copy()
     points[5, 1] = bad
     scene = load(tmp_path, mesh_ply(points, FACES, COLOURS, order))
-    good = np.arange(len(points)) != 5
-    assert np.array_equal(scene.points, points[good])
-    assert np.array_equal(scene.colours, COLOURS[good])
+    is_finite = np.arange(len(points)) != 5
+    assert np.array_equal(scene.points, points[is_finite])
+    assert np.array_equal(scene.colours, COLOURS[is_finite])
     good_faces = FACES[(FACES != 5).all(axis=1)]
     assert np.array_equal(scene.points[scene.faces], points[good_faces])
 
@@ -167,8 +167,8 @@ def test_uncoloured_sides_differ_in_grey(tmp_path):
 def test_uncoloured_cloud_is_shaded_deterministically(tmp_path):
     points = sample_points(POINTS, FACES, 20_000)
     data = ply([("vertex", XYZ, points)])
-    scene, again = load(tmp_path, data), load(tmp_path, data, "again.ply")
-    assert np.array_equal(scene.colours, again.colours)
+    scene, reloaded = load(tmp_path, data), load(tmp_path, data, "again.ply")
+    assert np.array_equal(scene.colours, reloaded.colours)
     assert UNCOLOURED_NOTE in scene.description
     grey = scene.colours.astype(float).mean(axis=1)
     inner = ((scene.points > 0.3) & (scene.points < np.array([5.7, 3.7, 2.4]))).sum(axis=1) == 2

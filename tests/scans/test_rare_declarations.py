@@ -1,4 +1,4 @@
-"""Declarations that few files make: used, or named in a note; and files that are something else than their name says."""
+"""Rare declarations are used or named in a note; files whose content does not match their suffix are rejected."""
 
 import gzip
 import re
@@ -22,13 +22,13 @@ RED = np.tile([200, 50, 50], (len(GRID), 1))
 
 
 def load_error(path):
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError) as error:
         load_scene(path)
-    return str(caught.value)
+    return str(error.value)
 
 
-def rows(table, *more):
-    return "".join(" ".join(map(str, [*row, *more])) + "\n" for row in table)
+def rows(table, *columns):
+    return "".join(" ".join(map(str, [*row, *columns])) + "\n" for row in table)
 
 
 def ply(comment="", properties="", *values, scale=1, more_faces=()):

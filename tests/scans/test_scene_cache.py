@@ -63,9 +63,9 @@ def test_broken_scan_is_loaded_once_and_its_error_cached():
     cache = SceneCache(SIZE, loader)
     messages = set()
     for _ in range(3):
-        with pytest.raises(SceneError) as caught:
+        with pytest.raises(SceneError) as error:
             cache.get(question("broken"))
-        messages.add(str(caught.value))
+        messages.add(str(error.value))
         cache.get(question("a"))
         cache.get(question("b"))
     assert len(messages) == 1

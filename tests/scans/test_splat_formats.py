@@ -106,13 +106,13 @@ def test_ordinary_cloud_is_not_a_splat(tmp_path):
 
 
 def test_invalid_gaussians_are_dropped(tmp_path):
-    broken = random_splat()
-    broken.points[3] = np.nan
-    broken.gaussians.scales[5] = np.inf
-    broken.gaussians.rotations[7] = 0
-    broken.gaussians.harmonics[9, 4] = np.nan
-    scan, _ = read(tmp_path, original_ply(broken))
-    valid_points = np.delete(broken.points, [3, 5, 7, 9], axis=0)
+    splat = random_splat()
+    splat.points[3] = np.nan
+    splat.gaussians.scales[5] = np.inf
+    splat.gaussians.rotations[7] = 0
+    splat.gaussians.harmonics[9, 4] = np.nan
+    scan, _ = read(tmp_path, original_ply(splat))
+    valid_points = np.delete(splat.points, [3, 5, 7, 9], axis=0)
     assert scan.points == pytest.approx(valid_points)
     assert scan.notes[0].startswith("4 ")
 
@@ -145,9 +145,9 @@ def test_broken_splats_are_rejected(tmp_path, name):
     data, message = BROKEN[name]
     path = tmp_path / "room.splat"
     path.write_bytes(data)
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError) as error:
         load_scene(path)
-    text = str(caught.value)
+    text = str(error.value)
     assert str(path) in text
     assert message in text
     assert "\n" not in text

@@ -53,8 +53,8 @@ def test_columns_without_names(tmp_path, monkeypatch, name, columns, ignored, pl
     scene = load_scene(write(tmp_path, columns, name))
     assert np.abs(scene.colours.astype(int) - COLOURS).max() <= 1
     assert any(note.startswith("assumed the columns x, y, z") for note in scene.notes)
-    found = [note for note in scene.notes if note.startswith("ignored")]
-    assert found == ([] if ignored is None else [f"ignored: {ignored}"])
+    notes = [note for note in scene.notes if note.startswith("ignored")]
+    assert notes == ([] if ignored is None else [f"ignored: {ignored}"])
 
 
 def test_black_first_points_do_not_decide_the_range(tmp_path):

@@ -1,4 +1,4 @@
-"""GLB, glTF and OBJ with materials, written by trimesh and by hand, including oversized files."""
+"""GLB, glTF and OBJ with materials, written by trimesh and by these tests, including oversized files."""
 
 import io
 import json
@@ -115,13 +115,13 @@ def glb(
     return path
 
 
-def textured(**base):
+def textured_material(**base):
     return {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, **base}}}
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_glb_base_colour_texture_is_read(tmp_path, kind):
-    scene = load_scene(glb(tmp_path, textured(), image_bytes(kind)))
+    scene = load_scene(glb(tmp_path, textured_material(), image_bytes(kind)))
     material = scene.texture.materials[0]
     assert material.image.shape == (64, 64, 4)
     assert np.abs(material.image[8, 8, :3].astype(int) - RED).max() <= 3
@@ -134,7 +134,9 @@ def test_glb_base_colour_texture_is_read(tmp_path, kind):
 def test_texture_transform_is_applied(tmp_path):
     change = {"offset": [0.5, 0.25], "scale": [0.5, 2], "rotation": np.pi / 2, "texCoord": 1}
     scene = load_scene(
-        glb(tmp_path, textured(extensions={"KHR_texture_transform": change}), image_bytes())
+        glb(
+            tmp_path, textured_material(extensions={"KHR_texture_transform": change}), image_bytes()
+        )
     )
     # With v pointing down, a quarter turn maps (u, v) to (v, -u).
     expected = np.column_stack([2 * UV[:, 1] + 0.5, -0.5 * UV[:, 0] + 0.25])
@@ -170,11 +172,11 @@ def white_box_on_a_floor(path, unlit=False):
         tree = json.loads(content[20 : 20 + size])
         for material in tree["materials"]:
             material["extensions"] = {"KHR_materials_unlit": {}}
-        words = json.dumps(tree).encode()
-        words += b" " * (-len(words) % 4)
-        rest = content[20 + size :]
-        header = struct.pack("<4sII", b"glTF", 2, 20 + len(words) + len(rest))
-        content = header + struct.pack("<I4s", len(words), b"JSON") + words + rest
+        json_chunk = json.dumps(tree).encode()
+        json_chunk += b" " * (-len(json_chunk) % 4)
+        body = content[20 + size :]
+        header = struct.pack("<4sII", b"glTF", 2, 20 + len(json_chunk) + len(body))
+        content = header + struct.pack("<I4s", len(json_chunk), b"JSON") + json_chunk + body
     path.write_bytes(content)
     return load_scene(path)
 
@@ -204,7 +206,7 @@ def test_plain_colours_are_darker_in_corners_and_captured_ones_unchanged(tmp_pat
 
 def test_vertex_colours_factor_and_texture_are_multiplied_in_linear_light(tmp_path):
     tints = np.tile(np.float32([0.5, 1, 1]), (4, 1))
-    material = textured()
+    material = textured_material()
     material["pbrMetallicRoughness"]["baseColorFactor"] = [1, 0.5, 1, 1]
     scene = load_scene(glb(tmp_path, material, image_bytes(), colours=tints))
     half = int(to_srgb(np.array([0.5]))[0])
@@ -221,7 +223,11 @@ def test_vertex_colours_factor_and_texture_are_multiplied_in_linear_light(tmp_pa
 def test_alpha_modes_give_cutoffs(tmp_path):
     for mode, cutoff in (("MASK", 0.3), ("BLEND", 0.5), ("OPAQUE", None)):
         scene = load_scene(
-            glb(tmp_path, textured() | {"alphaMode": mode, "alphaCutoff": 0.3}, image_bytes())
+            glb(
+                tmp_path,
+                textured_material() | {"alphaMode": mode, "alphaCutoff": 0.3},
+                image_bytes(),
+            )
         )
         assert scene.texture.materials[0].alpha_cutoff == cutoff
 
@@ -251,7 +257,7 @@ def test_glb_cloud_without_colours(tmp_path):
 def test_invalid_texture_coordinates_are_noted(tmp_path):
     uv = UV.copy()
     uv[0] = np.nan
-    scene = load_scene(glb(tmp_path, textured(), image_bytes(), uv))
+    scene = load_scene(glb(tmp_path, textured_material(), image_bytes(), uv))
     assert any("texture coordinates" in note for note in scene.notes)
     is_plain = [
         scene.texture.materials[number].image is None for number in scene.texture.face_materials
@@ -261,7 +267,7 @@ def test_invalid_texture_coordinates_are_noted(tmp_path):
 
 
 def test_corrupt_texture_is_skipped_with_a_note(tmp_path):
-    scene = load_scene(glb(tmp_path, textured(), image_bytes()[:60]))
+    scene = load_scene(glb(tmp_path, textured_material(), image_bytes()[:60]))
     assert scene.texture is None
     assert any("skipped" in note for note in scene.notes)
 
@@ -278,18 +284,18 @@ def bomb(side):
 
 def load_error(path):
     tracemalloc.start()
-    with pytest.raises(SceneError) as caught:
+    with pytest.raises(SceneError) as error:
         load_scene(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 << 20
-    assert str(path) in str(caught.value)
-    return str(caught.value)
+    assert str(path) in str(error.value)
+    return str(error.value)
 
 
 def test_oversized_textures_are_rejected_before_decoding(tmp_path):
-    assert "100,000 x 100,000" in load_error(glb(tmp_path, textured(), bomb(100_000)))
-    many = {
+    assert "100,000 x 100,000" in load_error(glb(tmp_path, textured_material(), bomb(100_000)))
+    files = {
         "images": [{"bufferView": 3}] * 16,
         "textures": [{"source": number} for number in range(16)],
         "materials": [
@@ -309,7 +315,9 @@ def test_oversized_textures_are_rejected_before_decoding(tmp_path):
             }
         ],
     }
-    assert "16 textures" in load_error(glb(tmp_path, textured(), bomb(13_000), extra=many))
+    assert "16 textures" in load_error(
+        glb(tmp_path, textured_material(), bomb(13_000), extra=files)
+    )
 
 
 def test_too_many_mesh_instances_are_rejected(tmp_path):
@@ -323,13 +331,13 @@ def test_too_many_mesh_instances_are_rejected(tmp_path):
     assert "instances" in text
 
 
-@pytest.mark.parametrize("what", ["vertices", "pixels", "bytes"])
-def test_large_files_are_read_in_a_child_process(tmp_path, monkeypatch, what):
-    path = glb(tmp_path, textured(), image_bytes(), nodes=[{"mesh": 0}] * 8)
+@pytest.mark.parametrize("kind", ["vertices", "pixels", "bytes"])
+def test_large_files_are_read_in_a_child_process(tmp_path, monkeypatch, kind):
+    path = glb(tmp_path, textured_material(), image_bytes(), nodes=[{"mesh": 0}] * 8)
     expected, calls = load_scene(path), []
-    if what == "vertices":
+    if kind == "vertices":
         monkeypatch.setattr(nodes, "MAX_VERTICES", 16 * 31)
-    elif what == "pixels":
+    elif kind == "pixels":
         monkeypatch.setattr(image_files, "MAX_PIXELS_HERE", 64)
     else:
         monkeypatch.setattr(mesh_file, "MAX_BYTES_HERE", 64)
@@ -343,7 +351,7 @@ def test_large_files_are_read_in_a_child_process(tmp_path, monkeypatch, what):
 
 def test_unsupported_formats_error_names_a_converter_or_extension(tmp_path):
     ktx = b"\xabKTX 20\xbb\r\n\x1a\n" + b"\0" * 60
-    assert "ktxdecompress" in load_error(glb(tmp_path, textured(), ktx))
+    assert "ktxdecompress" in load_error(glb(tmp_path, textured_material(), ktx))
     required = {"extensionsRequired": ["EXT_unknown"]}
     assert "EXT_unknown" in load_error(glb(tmp_path, extra=required))
 
@@ -361,7 +369,7 @@ def test_files_outside_the_folder_are_not_opened(tmp_path):
         ("beside.png", True),
         ("file:///etc/passwd", False),
     ):
-        scene = load_scene(glb(inside, textured(), extra={"images": [{"uri": uri}]}))
+        scene = load_scene(glb(inside, textured_material(), extra={"images": [{"uri": uri}]}))
         assert (scene.texture is not None) == is_allowed
 
 

@@ -26,7 +26,9 @@ def rows(values):
     return ", ".join(f"({', '.join(f'{each:g}' for each in row)})" for row in values)
 
 
-def mesh(name="room", more="", binding="rel material:binding = </M>", points=POINTS, st=(0.1, 0.5)):
+def mesh(
+    name="room", properties="", binding="rel material:binding = </M>", points=POINTS, st=(0.1, 0.5)
+):
     texcoords = "" if st is None else (
         f"texCoord2f[] primvars:st = [{rows([st] * len(points))}] (interpolation = \"vertex\")"
     )  # fmt: skip
@@ -37,7 +39,7 @@ def mesh(name="room", more="", binding="rel material:binding = </M>", points=POI
         uniform token subdivisionScheme = "none"
         {binding}
         {texcoords}
-        {more}
+        {properties}
     }}"""
 
 
@@ -54,12 +56,12 @@ def material(surface, nodes="", name="M", inputs=""):
     }}"""
 
 
-def texture(more="", file="asset inputs:file = @half.png@", name="texture", st="reader"):
+def texture(properties="", file="asset inputs:file = @half.png@", name="texture", st="reader"):
     return f"""def Shader "{name}" {{
         uniform token info:id = "UsdUVTexture"
         {file}
         float2 inputs:st.connect = </M/{st}.outputs:result>
-        {more}
+        {properties}
         float3 outputs:rgb
         float outputs:a
     }}"""
@@ -82,8 +84,8 @@ def write(tmp_path, *prims, header="", name="scan.usda"):
     return path
 
 
-def scan_of(tmp_path, *prims, **more):
-    return read_directly(write(tmp_path, *prims, **more), 0)
+def scan_of(tmp_path, *prims, **files):
+    return read_directly(write(tmp_path, *prims, **files), 0)
 
 
 def colour(scan):
@@ -191,7 +193,7 @@ NETWORKS = {
 def test_material_networks_are_resolved(tmp_path, name):
     text, expected = NETWORKS[name]
     green = 'color3f[] primvars:displayColor = [(0, 1, 0)] (interpolation = "constant")'
-    scan = scan_of(tmp_path, mesh(more=green if "vertices" in name else ""), text)
+    scan = scan_of(tmp_path, mesh(properties=green if "vertices" in name else ""), text)
     assert np.abs(colour(scan) - expected).max() < 3
     assert not [note for note in scan.notes if "texture" in note or "shader" in note]
 
@@ -206,8 +208,8 @@ def test_bindings_for_a_purpose_are_followed(tmp_path, purpose):
 def test_material_takes_precedence_over_display_colours(tmp_path):
     red = 'color3f[] primvars:displayColor = [(1, 0, 0)] (interpolation = "constant")'
     green = material("color3f inputs:diffuseColor = (0, 1, 0)")
-    assert np.allclose(colour(scan_of(tmp_path, mesh(more=red), green)), GREEN)
-    assert np.allclose(colour(scan_of(tmp_path, mesh(more=red, binding=""))), RED)
+    assert np.allclose(colour(scan_of(tmp_path, mesh(properties=red), green)), GREEN)
+    assert np.allclose(colour(scan_of(tmp_path, mesh(properties=red, binding=""))), RED)
 
 
 def test_alpha_of_the_texture_makes_holes(tmp_path):
@@ -236,7 +238,7 @@ def test_everything_that_is_not_shown_is_named(tmp_path):
     }"""
     scan = scan_of(
         tmp_path,
-        mesh(more="float[] primvars:wear = [1, 2]"),
+        mesh(properties="float[] primvars:wear = [1, 2]"),
         mesh("other", binding="rel material:binding = </X>", st=None),
         'def BasisCurves "hair" {}',
         'def "plant" (references = @./plants/fern.usda@) {}',
@@ -247,17 +249,17 @@ def test_everything_that_is_not_shown_is_named(tmp_path):
         only,
         header="startTimeCode = 1\n endTimeCode = 9",
     )
-    named = next(note for note in scan.notes if note.startswith("ignored: "))
+    ignored = next(note for note in scan.notes if note.startswith("ignored: "))
     for part in (
         "normal", "opacity", "emissiveColor", "material X (MaterialX)", "BasisCurves", "primvars:wear",
         "missing reference fern.usda", "/chair", "ParticleField3DGaussianSplat", "animation",
     ):  # fmt: skip
-        assert part in named
-    assert "Camera" not in named
-    assert "diffuseColor" not in named
+        assert part in ignored
+    assert "Camera" not in ignored
+    assert "diffuseColor" not in ignored
 
 
-def test_stage_without_meshes_says_what_it_holds(tmp_path):
+def test_error_for_a_stage_without_meshes_lists_its_contents(tmp_path):
     path = write(tmp_path, 'def ParticleField3DGaussianSplat "splat" {}')
     with pytest.raises(SceneError, match=r"no meshes.*ParticleField3DGaussianSplat"):
         load_scene(path)
@@ -367,11 +369,13 @@ def test_face_sets_may_use_different_texture_coordinates(tmp_path):
         int[] indices = [0, 1, 2, 3, 4, 5]
         rel material:binding = </N>
     }"""
-    other = (material(TEXTURED, texture() + READER.replace('"st"', '"uv2"'))).replace("/M/", "/N/")
+    second_material = (material(TEXTURED, texture() + READER.replace('"st"', '"uv2"'))).replace(
+        "/M/", "/N/"
+    )
     scan = scan_of(
         tmp_path,
-        mesh(more=second + "\n" + subset),
+        mesh(properties=second + "\n" + subset),
         material(TEXTURED, texture() + READER),
-        other.replace('Material "M"', 'Material "N"'),
+        second_material.replace('Material "M"', 'Material "N"'),
     )
     assert {tuple(each) for each in scan.colours.tolist()} == {RED, BLUE}

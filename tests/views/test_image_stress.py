@@ -54,7 +54,7 @@ def vsibench():
 
 
 @pytest.mark.parametrize(
-    ("text", "other"),
+    ("text", "mirrored"),
     [
         ("left", "right"),
         ("back", "back"),
@@ -64,9 +64,9 @@ def vsibench():
         ("leftover bright copyright", "leftover bright copyright"),
     ],
 )
-def test_left_and_right_are_swapped(text, other):
-    assert swap_sides(text) == other
-    assert swap_sides(other) == text
+def test_left_and_right_are_swapped(text, mirrored):
+    assert swap_sides(text) == mirrored
+    assert swap_sides(mirrored) == text
 
 
 def test_mirrored_ground_truth_of_vsibench():
@@ -78,14 +78,14 @@ def test_mirrored_ground_truth_of_vsibench():
         result = mirrored_ground_truth(question)
         if result is None:
             # The answer to a route question can be mirrored only if its mirror image is an option.
-            offered = {text.lower() for text in options.values()}
-            other = swap_sides(options[question.ground_truth]).lower()
-            assert other not in offered or SIDE_OF_THE_ROOM.search(question.text)
+            option_texts = {text.lower() for text in options.values()}
+            mirrored = swap_sides(options[question.ground_truth]).lower()
+            assert mirrored not in option_texts or SIDE_OF_THE_ROOM.search(question.text)
             unknown[question.type] += 1
             continue
         assert options[result].lower() == swap_sides(options[question.ground_truth]).lower()
-        same = swap_sides(options[question.ground_truth]) == options[question.ground_truth]
-        assert (result == question.ground_truth) == same
+        is_symmetric = swap_sides(options[question.ground_truth]) == options[question.ground_truth]
+        assert (result == question.ground_truth) == is_symmetric
         assert (
             mirrored_ground_truth(replace(question, ground_truth=result)) == question.ground_truth
         )
@@ -107,8 +107,8 @@ def test_mirrored_ground_truth_is_unknown_without_sides_or_ground_truth():
     sides = replace(question, options=("A. left", "B. right"))
     assert mirrored_ground_truth(sides) is None
     assert mirrored_ground_truth(replace(sides, ground_truth="a")) == "B"
-    told = "until the bin is on your right. Which turn?"
-    assert mirrored_ground_truth(replace(sides, ground_truth="A", text=told)) is None
+    text = "until the bin is on your right. Which turn?"
+    assert mirrored_ground_truth(replace(sides, ground_truth="A", text=text)) is None
 
 
 def read_images(path):
@@ -192,91 +192,93 @@ def test_shuffled_dialogues_use_another_scene(tmp_path):
     shuffled, result = play(tmp_path, questions, walking_engine(4), pictures="shuffled")
     workers, _ = play(tmp_path, questions, walking_engine(4), pictures="shuffled", shuffle=True)
     ours, theirs = first_views(real), first_views(shuffled)
-    shown = {name: [other for other in ours if ours[other] == theirs[name]] for name in theirs}
-    assert all(len(other) == 1 and other != [name] for name, other in shown.items())
-    assert sorted(other for (other,) in shown.values()) == sorted(shown)
+    matches = {name: [scenes for scenes in ours if ours[scenes] == theirs[name]] for name in theirs}
+    assert all(len(scenes) == 1 and scenes != [name] for name, scenes in matches.items())
+    assert sorted(scenes for (scenes,) in matches.values()) == sorted(matches)
     assert first_views(workers) == theirs
     assert registry.load("picture stress", "shuffled").note in result["notes"]
 
 
 @given(st.sets(st.integers(0, 10**6), min_size=2, max_size=40), st.integers(0, 10), st.randoms())
-def test_exchange_is_a_derangement_in_any_order(numbers, seed, chance):
-    asked = [
+def test_exchange_is_a_derangement_in_any_order(numbers, seed, rng):
+    questions = [
         Question(
             f"{scene}-{n}", "b", "d", f"s{scene}", "t", "?", "text", scan=Path(f"/{scene}.ply")
         )
         for scene in numbers
         for n in range(2)
     ]
-    result = exchanged_scenes(asked, seed)
-    assert result.keys() == set(result.values()) == {(q.scan, q.scene) for q in asked}
-    assert not [scene for scene, other in result.items() if scene == other]
-    chance.shuffle(asked)
-    assert exchanged_scenes(asked, seed) == result
+    result = exchanged_scenes(questions, seed)
+    assert result.keys() == set(result.values()) == {(q.scan, q.scene) for q in questions}
+    assert not [scene for scene, replacement in result.items() if scene == replacement]
+    rng.shuffle(questions)
+    assert exchanged_scenes(questions, seed) == result
 
 
 def test_invalid_stress_tests_are_refused(tmp_path):
-    one = make_questions(tmp_path)
+    questions = make_questions(tmp_path)
     with pytest.raises(UsageError, match="at least two scenes"):
-        start_run(make_config(tmp_path, one, pictures="shuffled"))
+        start_run(make_config(tmp_path, questions, pictures="shuffled"))
     with pytest.raises(UsageError, match="Omit --shard"):
         start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
     with pytest.raises(UsageError, match=r"--image-stress.*--views none"):
-        start_run(make_config(tmp_path, one, pictures="black", views="none"))
+        start_run(make_config(tmp_path, questions, pictures="black", views="none"))
     assert not (tmp_path / "runs").exists()
 
 
 @cache
-def bundled(number):
+def bundled_room(number):
     scene = load_scene(ROOMS / f"room{number:02d}.ply")
-    other = scene.mirrored()
-    return scene, other, FreeSpace.of(scene), FreeSpace.of(other)
+    mirrored = scene.mirrored()
+    return scene, mirrored, FreeSpace.of(scene), FreeSpace.of(mirrored)
 
 
 @pytest.mark.parametrize("number", mostly_slow([0, 2, 5, 7], 2))
 def test_mirrored_dialogue_starts_at_mirrored_pose(number):
-    scene, other, space, theirs = bundled(number)
+    scene, mirrored, space, mirrored_space = bundled_room(number)
     renderer = make_renderer()
-    for where in ("best", "middle", ((0.4, 0.7, 1.2), 30.0)):
-        camera = start_camera(scene, renderer, space, where, 60.0)
-        expected = camera.mirrored(other.mirrored_at)
-        result = start_camera(other, renderer, theirs, where, 60.0)
+    for start in ("best", "middle", ((0.4, 0.7, 1.2), 30.0)):
+        camera = start_camera(scene, renderer, space, start, 60.0)
+        expected = camera.mirrored(mirrored.mirrored_at)
+        result = start_camera(mirrored, renderer, mirrored_space, start, 60.0)
         assert result.position == pytest.approx(expected.position, abs=1e-9)
         assert abs(wrap_degrees(result.yaw - expected.yaw)) < 1e-9
 
 
 def as_cloud(scene, count=300_000):
     """Return points sampled uniformly from the surface of a mesh."""
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     corners = scene.points[scene.faces].astype(float)
     sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     area = np.linalg.norm(sides, axis=1)
-    chosen = chance.choice(len(area), count, p=area / area.sum())
-    weights = chance.dirichlet((1, 1, 1), count)
-    points = np.einsum("nk,nkd->nd", weights, corners[chosen]).astype(np.float32)
-    return replace(scene, points=points, colours=scene.colours[scene.faces[chosen, 0]], faces=None)
+    face_indices = rng.choice(len(area), count, p=area / area.sum())
+    weights = rng.dirichlet((1, 1, 1), count)
+    points = np.einsum("nk,nkd->nd", weights, corners[face_indices]).astype(np.float32)
+    return replace(
+        scene, points=points, colours=scene.colours[scene.faces[face_indices, 0]], faces=None
+    )
 
 
 @pytest.mark.parametrize("cloud", mostly_slow([False, True], False))
 def test_mirrored_camera_renders_mirrored_image(cloud):
-    scene, other, space, _ = bundled(2)
+    scene, mirrored, space, _ = bundled_room(2)
     if cloud:
         scene = as_cloud(scene)
-        other = scene.mirrored()
-    renderer, chance = make_renderer(), np.random.default_rng(5)
+        mirrored = scene.mirrored()
+    renderer, rng = make_renderer(), np.random.default_rng(5)
     for _ in range(6):
-        place = tuple(space.nearest_free(chance.uniform(*space.bounds)))
-        yaw, pitch = float(chance.uniform(-180, 180)), float(chance.uniform(-40, 40))
-        camera = Camera(place, yaw, pitch, 60.0)
-        one = renderer.draw(scene, camera, 160, 120)
-        two = renderer.draw(other, camera.mirrored(other.mirrored_at), 160, 120)
-        colours = np.abs(one.colours.astype(int) - np.fliplr(two.colours)).max(axis=2)
-        depths = one.depth[:, ::-1], two.depth
-        near = np.isfinite(depths[0]) & np.isfinite(depths[1])
-        apart = np.abs(depths[0][near] - depths[1][near])
+        position = tuple(space.nearest_free(rng.uniform(*space.bounds)))
+        yaw, pitch = float(rng.uniform(-180, 180)), float(rng.uniform(-40, 40))
+        camera = Camera(position, yaw, pitch, 60.0)
+        frame = renderer.draw(scene, camera, 160, 120)
+        mirrored_frame = renderer.draw(mirrored, camera.mirrored(mirrored.mirrored_at), 160, 120)
+        colours = np.abs(frame.colours.astype(int) - np.fliplr(mirrored_frame.colours)).max(axis=2)
+        depths = frame.depth[:, ::-1], mirrored_frame.depth
+        is_surface = np.isfinite(depths[0]) & np.isfinite(depths[1])
+        depth_errors = np.abs(depths[0][is_surface] - depths[1][is_surface])
         if cloud:  # splats are as large as their block, and blocks are not mirrored
             assert (colours > 30).mean() < 0.05
-            assert (apart > 0.05).mean() < 0.05
-        else:  # except where surface falls on the other side of a pixel centre
+            assert (depth_errors > 0.05).mean() < 0.05
+        else:  # some surface falls on the other side of a pixel centre
             assert (colours > 0).mean() < 0.001
-            assert (apart > 1e-4).mean() < 0.001
+            assert (depth_errors > 1e-4).mean() < 0.001

@@ -7,7 +7,7 @@ import pytest
 from factories.models import bundled_model
 from factories.replies import reply_schema
 from factories.runs import (
-    NullObserver,
+    finish_run,
     make_config,
     make_questions,
     resume,
@@ -39,12 +39,12 @@ def test_prompt_of_blind_run_offers_no_moves():
     prompt = Prompt(9, 75.0, ())
     look = NoViews().observe(QuestionState(question(), None, 9, blind=True))
     system, user = prompt.opening(question(), look.views, look.camera)
-    told = system["content"][0]["text"]
-    assert "without seeing it" in told
+    instructions = system["content"][0]["text"]
+    assert "without seeing it" in instructions
     assert not [
         word
         for word in ("camera", "view", "map", "forward", "{", "}}")
-        if word in told.replace('{"', "")
+        if word in instructions.replace('{"', "")
     ]
     assert user["content"][0]["text"].endswith("one letter, A or B.\n\nTurn 1 of 9.")
     assert image_files([system, user]) == []
@@ -53,7 +53,7 @@ def test_prompt_of_blind_run_offers_no_moves():
         "Done.\n\nTurn 9 of 9.",
         "This is your last turn: give your best answer now and set done to true.",
     ]
-    example = told[told.index("{") : told.index("}") + 1]
+    example = instructions[instructions.index("{") : instructions.index("}") + 1]
     jsonschema.validate(json.loads(example), reply_schema(()))
 
 
@@ -65,7 +65,7 @@ def test_schema_of_blind_run_has_no_moves():
 
 
 @pytest.mark.parametrize(
-    ("action", "told"),
+    ("action", "sentence"),
     [
         (Action(forward=1.0), "There is nothing to see, and the camera cannot move: answer from the question alone."),
         (Action(view="top"), "There is nothing to see, and the camera cannot move: answer from the question alone."),
@@ -73,14 +73,14 @@ def test_schema_of_blind_run_has_no_moves():
         (Malformed("it is empty"), "Your reply could not be read: it is empty. The camera did not move."),
     ],
 )  # fmt: skip
-def test_feedback_of_blind_run(action, told):
+def test_feedback_of_blind_run(action, sentence):
     state = QuestionState(question(), None, 9, blind=True)
     look = NoViews().observe(state)
-    feedback, camera, outcome = respond(
+    feedback, camera, comparable_results = respond(
         TurnContext(state, look, Image.open), action, Prompt(9, 75.0, ())
     )
-    assert feedback == told
-    assert outcome is None
+    assert feedback == sentence
+    assert comparable_results is None
     assert camera == look.camera == Camera((0.0, 0.0, 0.0))
 
 
@@ -98,12 +98,11 @@ def test_model_answers_blind_and_resumes(tmp_path):
     questions = make_questions(tmp_path, 3)
     write_ply(tmp_path / "room.ply", *room())
     run = start_run(make_config(tmp_path, questions, **options).absolute())
-    result = run.go(NullObserver())
-    run.close()
+    result = finish_run(run)
     assert (result["counts"]["failed"], result["totals"]["renders"]) == (0, 0)
-    whole = transcripts(run.path)
-    assert {len(turns) for turns in whole.values()} <= {1, 2}
+    expected = transcripts(run.path)
+    assert {len(turns) for turns in expected.values()} <= {1, 2}
     truncate_log(run.path, 2)
     resume(run.path)
-    assert transcripts(run.path) == whole
+    assert transcripts(run.path) == expected
     assert RunData(run.path).saved_results["notes"][-1].startswith("blind: ")

@@ -36,11 +36,14 @@ ROOM = {"benchmark": "rooms", "scene": ("room07",), "limit": 4}  # smallest bund
 POSE = r"from \[-?\d+\.\d\d, -?\d+\.\d\d, -?\d+\.\d\d\], yaw -?\d+, pitch -?\d+"
 
 
-def stubborn(batch_size=64):
+def hesitant_engine(batch_size=64):
     """Return an engine that answers in turn 2, after an unreadable reply and one without an answer."""
-    said = ["I'd say left.", {"reasoning": "…", "answer": None, "done": True}]
+    unusable_replies = ["I'd say left.", {"reasoning": "…", "answer": None, "done": True}]
     last = {"reasoning": "…", "answer": "3", "done": True}
-    texts = [entry if isinstance(entry, str) else json.dumps(entry) for entry in (*said, last)]
+    texts = [
+        entry if isinstance(entry, str) else json.dumps(entry)
+        for entry in (*unusable_replies, last)
+    ]
     by_id = {str(n): [*texts[:2], texts[2].replace("3", "A")] for n in (1, 3, 5)}
     return ScriptedEngine(ReplayPolicy({"*": texts} | by_id), batch_size)
 
@@ -49,10 +52,10 @@ def run_to_completion(folder, engine=None, **options):
     """Run a few questions of a room or of a generated scan; return the run folder and its results."""
     generated = folder / "questions.jsonl"
     questions = generated if generated.exists() else make_questions(folder, 4)
-    return play(folder, questions, engine or stubborn(), **{"max_turns": 4} | options)
+    return play(folder, questions, engine or hesitant_engine(), **{"max_turns": 4} | options)
 
 
-SHOWN = [
+EXPECTED_KINDS = [
     ("start", ("ego", "top", "around"), ["ego"]),
     ("four", ("ego", "top"), ["ego"] * 4),
     ("top", ("top",), ["top"]),
@@ -64,8 +67,8 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize(("views", "kinds", "shown"), SHOWN)
-def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, shown):
+@pytest.mark.parametrize(("views", "kinds", "expected_kinds"), EXPECTED_KINDS)
+def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, expected_kinds):
     path, result = run_to_completion(tmp_path, views=views, kinds=kinds)
     assert result["counts"]["answered"] == 4
     assert result["counts"]["repairs"] == 4
@@ -73,34 +76,36 @@ def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, s
     assert result["notes"][-1].endswith(f"not chosen by the model (--views {views})")
     files = {}
     for name, (first, *later) in transcripts(path).items():
-        assert [view["kind"] for view in first["views"]] == shown
-        assert [view["number"] for view in first["views"]] == list(range(len(shown)))
+        assert [view["kind"] for view in first["views"]] == expected_kinds
+        assert [view["number"] for view in first["views"]] == list(range(len(expected_kinds)))
         assert len(later) == 2
         assert not any(turn["views"] or image_files(turn["messages"]) for turn in later)
         files[name] = [view["file"] for view in first["views"]]
         assert image_files(first["messages"]) == files[name]
-        assert len(set(files[name])) == len(shown)
-    assert len(shown) == registry.load("view policy", views)().max_views(kinds, 4)
-    drawn = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
-    assert drawn == {file for some in files.values() for file in some}
+        assert len(set(files[name])) == len(expected_kinds)
+    assert len(expected_kinds) == registry.load("view policy", views)().max_views(kinds, 4)
+    drawn_files = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
+    assert drawn_files == {file for names in files.values() for file in names}
     config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip
     parts = build(config)
-    assert len(drawn) == count_images(parts, parts.questions())
-    taken = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    assert taken < disk_needed(parts, parts.questions())
+    assert len(drawn_files) == count_images(parts, parts.questions())
+    folder_size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert folder_size < disk_needed(parts, parts.questions())
 
 
 def test_opening_matches_free_dialogue(tmp_path):
     questions = make_questions(tmp_path, 2)
-    free, _ = play(tmp_path, questions, stubborn(), max_turns=3)
+    free, _ = play(tmp_path, questions, hesitant_engine(), max_turns=3)
     for views in ("random-walk", "tour"):
-        passive, _ = play(tmp_path, questions, stubborn(), max_turns=3, views=views)
+        passive, _ = play(tmp_path, questions, hesitant_engine(), max_turns=3, views=views)
         for name, turns in transcripts(free).items():
             opening = turns[0]["views"]
             assert transcripts(passive)[name][0]["views"][: len(opening)] == opening
             for view in opening:
-                one, other = ((path / view["file"]).read_bytes() for path in (free, passive))
-                assert one == other
+                free_image, passive_image = (
+                    (path / view["file"]).read_bytes() for path in (free, passive)
+                )
+                assert free_image == passive_image
 
 
 def test_prompt_and_feedback_of_passive_dialogue(tmp_path):
@@ -113,9 +118,9 @@ def test_prompt_and_feedback_of_passive_dialogue(tmp_path):
     assert re.fullmatch(r"View 0 \(top\), cut at z = \d\.\d\d m:", labels[0])
     for number, label in enumerate(labels[1:], start=1):
         assert re.fullmatch(rf"View {number} \(ego\), {POSE}:", label)
-    for turn, told, number in ((second, first, 2), (third, second, 3)):
+    for turn, previous, number in ((second, first, 2), (third, second, 3)):
         (message,) = turn["messages"]
-        assert message["content"][0]["text"] == f"{told['happened']}\n\nTurn {number} of 4."
+        assert message["content"][0]["text"] == f"{previous['happened']}\n\nTurn {number} of 4."
     assert first["happened"].startswith("Your reply could not be read: it contains no JSON object")
     assert second["happened"].startswith("You set done without an answer: give one number")
     assert second["happened"].endswith(
@@ -138,14 +143,14 @@ def test_schedule_does_not_change_transcripts(
     tmp_path, default_runs, batched, together, batch_size
 ):
     schedule = {"max_batched_turns": batched, "finish_together": together}
-    for views, known in default_runs.items():
-        engine = stubborn(batch_size)
+    for views, expected in default_runs.items():
+        engine = hesitant_engine(batch_size)
         path, _ = run_to_completion(tmp_path, engine, views=views, max_turns=3, **ROOM, **schedule)
-        assert transcripts(path) == transcripts(known)
-        files = list(known.glob("views/**/*.png"))
+        assert transcripts(path) == transcripts(expected)
+        files = list(expected.glob("views/**/*.png"))
         assert files
         for file in files:
-            assert (path / file.relative_to(known)).read_bytes() == file.read_bytes()
+            assert (path / file.relative_to(expected)).read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -160,13 +165,13 @@ def test_schedule_does_not_change_transcripts(
 )
 def test_interrupted_run_resumes_identically_and_restores_images(tmp_path, views):
     path, _ = run_to_completion(tmp_path, views=views, **ROOM)
-    whole, results = transcripts(path), comparable_results(path)
+    expected, results = transcripts(path), comparable_results(path)
     files = {file: file.read_bytes() for file in path.glob("views/**/*.png")}
-    for kept in (1, 6):  # one turn; or the first turn of all questions and the second of two
-        truncate_log(path, kept)
+    for num_lines in (1, 6):  # one turn; or the first turn of all questions and the second of two
+        truncate_log(path, num_lines)
         shutil.rmtree(path / "views")
-        resume(path, stubborn())
-        assert transcripts(path) == whole
+        resume(path, hesitant_engine())
+        assert transcripts(path) == expected
         assert comparable_results(path) == results
         assert {file: file.read_bytes() for file in path.glob("views/**/*.png")} == files
 
@@ -174,8 +179,8 @@ def test_interrupted_run_resumes_identically_and_restores_images(tmp_path, views
 def test_start_applies_to_passive_dialogues(tmp_path):
     for views in ("start", "tour"):
         started = set()
-        for where in ("middle", "0.5,0.5,1.5,90"):
-            path, _ = run_to_completion(tmp_path, views=views, start=where, limit=1, max_turns=3)
+        for start in ("middle", "0.5,0.5,1.5,90"):
+            path, _ = run_to_completion(tmp_path, views=views, start=start, limit=1, max_turns=3)
             (camera,) = [
                 view["camera"]
                 for view in transcripts(path)["0"][0]["views"]
@@ -218,11 +223,7 @@ def test_dry_run_counts_first_turn_images_once(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("options", "refused"),
-    [
-        ({"views": "oracle"}, True),
-        ({"model": "oracle", "views": "none"}, True),
-        ({}, False),
-    ],
+    [({"views": "oracle"}, True), ({"model": "oracle", "views": "none"}, True), ({}, False)],
     ids=str,
 )
 def test_changed_boxes_are_refused_if_results_depend_on_them(tmp_path, options, refused):

@@ -43,23 +43,23 @@ HERE = Camera((0.0, 0.0, 1.5))
 
 @pytest.fixture(scope="module")
 def viewer():
-    generated = Viewer(Rasteriser(), SIZE, 75.0)
-    yield generated
-    generated.close()
+    viewer = Viewer(Rasteriser(), SIZE, 75.0)
+    yield viewer
+    viewer.close()
 
 
 @pytest.fixture(scope="module")
 def views(viewer):
     """Return a view of each type from one place, by number."""
-    drawn = [viewer.draw(kind, SCENE, HERE) for kind in ("ego", "top", "around")]
-    return {n: View(n, each.kind, f"{n}.png", each.camera) for n, each in enumerate(drawn)}
+    frames = [viewer.draw(kind, SCENE, HERE) for kind in ("ego", "top", "around")]
+    return {n: View(n, frame.kind, f"{n}.png", frame.camera) for n, frame in enumerate(frames)}
 
 
-def told(places, viewer, views, facts=FACTS):
+def measure(places, viewer, views, facts=FACTS):
     return measure_places(places, views, HERE, SCENE, facts, viewer, general())
 
 
-def pixel_of(point, view, number):
+def place_of(point, view, number):
     (u, v), *_ = view.camera.project(np.array([point]), *SIZE)[0]
     return Place(float(u), float(v), view=number)
 
@@ -69,8 +69,8 @@ FRONT = {"sofa": (3.0, 0.8, 0.5), "stool": (3.0, -1.0, 0.7)}
 
 
 def test_pixels_give_position_object_and_distance(viewer, views):
-    places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
-    text = told(places, viewer, views)
+    places = [place_of(point, views[0], 0) for point in FRONT.values()]
+    text = measure(places, viewer, views)
     assert re.search(
         r"Place 1: \[3\.0\d?, 0\.\d+, 0\.\d+\], on sofa, .*\[3\.30, 0\.80, 0\.40\]", text
     )
@@ -81,33 +81,33 @@ def test_pixels_give_position_object_and_distance(viewer, views):
     metres = float(re.search(r"From 1 to 2: ([\d.]+) m", text)[1])
     assert metres == pytest.approx(math.dist(*FRONT.values()), abs=0.03)
     assert "(1.30 m between the closest points of the two objects)" in text  # y: 0.5 to -0.8
-    assert told(places, viewer, views) == text
+    assert measure(places, viewer, views) == text
 
 
 def test_map_and_around_views_can_be_measured(viewer, views):
-    on_map = pixel_of((3.3, 0.8, 0.8), views[1], 1)
-    text = told([on_map, Place(3.2, -1.0), Place(3.3, 0.8, 0.4)], viewer, views)
+    on_map = place_of((3.3, 0.8, 0.8), views[1], 1)
+    text = measure([on_map, Place(3.2, -1.0), Place(3.3, 0.8, 0.4)], viewer, views)
     assert re.search(r"Place 1: \[3\.\d+, 0\.\d+, 0\.80\], on sofa", text)
     assert re.search(r"Place 2: \[3\.20, -1\.00, 1\.00\], on stool", text)
     assert "Place 3: [3.30, 0.80, 0.40], on sofa" in text
     (cell, _), ahead = ((158, 118), None), views[2].camera  # first part: 320x240 minus a gap
     (u, v), *_ = ahead.project(np.array([FRONT["sofa"]]), *cell)[0]
-    assert "on sofa" in told([Place(float(u), float(v), view=2)], viewer, views)
-    behind = told([Place(160 + 4 + 79, 120 + 4 + 59, view=2)], viewer, views)
+    assert "on sofa" in measure([Place(float(u), float(v), view=2)], viewer, views)
+    behind = measure([Place(160 + 4 + 79, 120 + 4 + 59, view=2)], viewer, views)
     assert re.search(r"Place 1: \[-1\.00, -?0\.0\d, 1\.\d+\], on no object that is known", behind)
-    assert "lies between two directions" in told([Place(159, 60, view=2)], viewer, views)
+    assert "lies between two directions" in measure([Place(159, 60, view=2)], viewer, views)
 
 
 def test_angle_at_first_place_is_in_the_floor_plane(viewer, views):
     origin, sofa, stool = Place(0, 0, 1.0), Place(*FRONT["sofa"]), Place(*FRONT["stool"])
-    text = told([origin, sofa, stool], viewer, views)
+    text = measure([origin, sofa, stool], viewer, views)
     right = math.degrees(math.atan2(0.8, 3.0) + math.atan2(1.0, 3.0))
     assert f"at 1, {right:.0f} degrees to the right of the way to 2" in text
-    assert f"at 1, {right:.0f} degrees to the left" in told([origin, stool, sofa], viewer, views)
+    assert f"at 1, {right:.0f} degrees to the left" in measure([origin, stool, sofa], viewer, views)
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("place", "reason"),
     [
         (Place(5, 5, view=7), "there is no view 7 yet: views 0 to 2 were shown"),
         (Place(320, 5, view=0), "pixel (320, 5) is out of view 0, which has 320x240 pixels"),
@@ -118,10 +118,10 @@ def test_angle_at_first_place_is_in_the_floor_plane(viewer, views):
         (Place(1e300, -1e300, 1e300), "[1e+300, -1e+300, 1e+300] is outside of the scan"),
     ],
 )
-def test_invalid_places_are_explained(viewer, views, place, why):
-    text = told([place, Place(3.3, 0.8, 0.4)], viewer, views)
+def test_invalid_places_are_explained(viewer, views, place, reason):
+    text = measure([place, Place(3.3, 0.8, 0.4)], viewer, views)
     assert "Place 1: " in text
-    assert why in text
+    assert reason in text
     assert text.endswith("Distances and angles are told from place 1, which was not found.")
 
 
@@ -130,52 +130,63 @@ def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
     facts = Facts({}, 27.0, {"table": [table], "sofa": [upright_box(*RED_BOX)]})
     floor, wall = (1.6, 1.7, 0.0), (2.0, 2.5, 0.6)
     ahead = Camera((2.0, 0.0, 1.5), 90.0, -20.0)
-    seen = dict(views) | {0: View(0, "ego", "0.png", ahead)}
-    places = [pixel_of(floor, seen[0], 0), pixel_of(wall, seen[0], 0), Place(*floor), Place(*wall)]
-    text = measure_places(places, seen, ahead, SCENE, facts, viewer, general())
+    views_ahead = dict(views) | {0: View(0, "ego", "0.png", ahead)}
+    places = [
+        place_of(floor, views_ahead[0], 0),
+        place_of(wall, views_ahead[0], 0),
+        Place(*floor),
+        Place(*wall),
+    ]
+    text = measure_places(places, views_ahead, ahead, SCENE, facts, viewer, general())
     assert text.count("on no object that is known") == 4
     assert "between the closest points" not in text
-    inside = measure_places([Place(2.0, 2.0, 0.5)], seen, ahead, SCENE, facts, viewer, general())
+    inside = measure_places(
+        [Place(2.0, 2.0, 0.5)], views_ahead, ahead, SCENE, facts, viewer, general()
+    )
     assert "on table" in inside
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 @pytest.mark.parametrize("name", ["room00", "room05"])
 def test_visible_floor_of_bundled_rooms_is_on_no_object(name):
-    question = next(each for each in load_bundled_rooms() if each.scene == name)
+    question = next(candidate for candidate in load_bundled_rooms() if candidate.scene == name)
     scene = load_scene(question.scan)
-    things = scene_objects(load_facts([question])[name], scene)
+    objects = scene_objects(load_facts([question])[name], scene)
     renderer, start = Rasteriser(), FreeSpace.of(scene).start_position()
-    boxed, on_objects, elsewhere = 0, 0, 0
+    num_in_boxes, num_on_objects, num_elsewhere = 0, 0, 0
     for yaw in range(0, 360, 90):
         camera = Camera(tuple(start), yaw, -25.0)
         frame = renderer.draw(scene, camera, 120, 90)
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(float), (120, 90))
-        pieces = frame.primitive[v, u]
-        spots = [
-            ScenePoint(point, camera.position, int(piece))
-            for point, piece in zip(points, pieces, strict=True)
+        primitives = frame.primitive[v, u]
+        points_in_view = [
+            ScenePoint(point, camera.position, int(primitive))
+            for point, primitive in zip(points, primitives, strict=True)
         ]
-        owned = np.array([thing is not None for thing in objects_at(spots, things, scene)])
-        floor = (np.abs(scene.points[scene.faces[pieces], 2] - scene.floor) < 1e-3).all(axis=1)
-        assert not owned[floor].any()
-        named = [ScenePoint(point, camera.position) for point in points[floor][::25]]
-        assert not any(objects_at(named, things, scene))
+        is_on_object = np.array(
+            [owner is not None for owner in objects_at(points_in_view, objects, scene)]
+        )
+        floor = (np.abs(scene.points[scene.faces[primitives], 2] - scene.floor) < 1e-3).all(axis=1)
+        assert not is_on_object[floor].any()
+        floor_points = [ScenePoint(point, camera.position) for point in points[floor][::25]]
+        assert not any(objects_at(floor_points, objects, scene))
         in_box = [
-            (np.abs(each.box.local(points[floor])) <= each.box.size / 2 + 0.01).all(axis=1)
-            for each in things
+            (np.abs(candidate.box.local(points[floor])) <= candidate.box.size / 2 + 0.01).all(
+                axis=1
+            )
+            for candidate in objects
         ]
-        boxed += int(np.any(in_box, axis=0).sum())
-        on_objects += int(owned.sum())
-        elsewhere += int((~owned).sum())
-    assert boxed > 500  # the rule matters here
-    assert 0.2 < on_objects / (on_objects + elsewhere) < 0.6
+        num_in_boxes += int(np.any(in_box, axis=0).sum())
+        num_on_objects += int(is_on_object.sum())
+        num_elsewhere += int((~is_on_object).sum())
+    assert num_in_boxes > 500  # the rule matters here
+    assert 0.2 < num_on_objects / (num_on_objects + num_elsewhere) < 0.6
 
 
 def test_without_boxes_only_distances_are_given(viewer, views):
-    places = [pixel_of(point, views[0], 0) for point in FRONT.values()]
-    text = told(places, viewer, views, facts=None)
+    places = [place_of(point, views[0], 0) for point in FRONT.values()]
+    text = measure(places, viewer, views, facts=None)
     assert re.fullmatch(
         r"Place 1: \[[-\d., ]+\]\. Place 2: \[[-\d., ]+\]\. From 1 to 2: [\d.]+ m\.", text
     )
@@ -221,8 +232,8 @@ def test_parsing_of_measure(value, places):
 def test_measurement_alone_is_a_valid_action():
     assert parse_reply('{"measure": [1, 2]}', "text", measures=True).requests_only_measurements
     assert isinstance(parse_reply('{"measure": [1, 2]}', "text"), Malformed)
-    nothing = parse_reply("{}", "text", measures=True)
-    assert ", view, measure, answer" in nothing.reason
+    malformed = parse_reply("{}", "text", measures=True)
+    assert ", view, measure, answer" in malformed.reason
 
 
 def test_prompt_mentions_measure_only_if_enabled():
@@ -236,14 +247,14 @@ def test_prompt_mentions_measure_only_if_enabled():
             or "metres" in line
             or "view" in line
         )
-    form = reply_schema(plain.kinds, measures=True)
+    schema = reply_schema(plain.kinds, measures=True)
     reply = {
         "reasoning": "",
         "answer": None,
         "done": False,
         "measure": [PIXEL | {"y": 20}, [1.0, 2.0]],
     }
-    jsonschema.validate(reply, form)
+    jsonschema.validate(reply, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(reply, reply_schema(plain.kinds))
 
@@ -295,12 +306,14 @@ def test_invalid_tool_combinations_are_refused(tmp_path):
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
 def test_measuring_policy_matches_oracle(tmp_path):
     scenes = ("room05",)
-    asked = [
+    questions = [
         q for q in load_bundled_rooms() if q.scene in scenes and q.type.startswith(MEASURED_TYPES)
     ]
     options = {"scene": scenes, "image_size": (160, 120), "tools": "measure"}
-    options["id"] = tuple({q.type: q.id for q in asked}.values())
+    options["id"] = tuple({q.type: q.id for q in questions}.values())
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", **options)
-    _, results = play(tmp_path, "rooms", make_scripted("surveyor", asked, 0, 64, config), **options)
+    _, results = play(
+        tmp_path, "rooms", make_scripted("surveyor", questions, 0, 64, config), **options
+    )
     assert len({row["type"] for row in results["questions"]}) >= 4
     assert results["micro"] == 100

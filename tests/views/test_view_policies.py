@@ -29,11 +29,7 @@ from render_agent.views.view_policies.coverage import cover
 from render_agent.views.view_policies.tour import tour
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.oracles.named_objects import greedy_views
-from render_agent_lab.oracles.viewpoint_search import (
-    CLOSE_METRES,
-    TargetBox,
-    ViewpointSearch,
-)
+from render_agent_lab.oracles.viewpoint_search import CLOSE_METRES, TargetBox, ViewpointSearch
 
 SIZE = (320, 240)
 QUESTIONS = load_bundled_rooms()
@@ -80,27 +76,29 @@ def test_tour_covers_more_than_random_walk():
     for room in SMALLER:
         context, questions = context_of(room), questions_in(room)
         cameras = policy("tour").additional_views(questions[0], context).cameras
-        covered = count_visible_cubes(room, [context.start, *cameras])
+        tour_count = count_visible_cubes(room, [context.start, *cameras])
         walk = policy("random-walk")
         walks = [walk.additional_views(question, context).cameras for question in questions[:3]]
-        walked = [count_visible_cubes(room, [context.start, *cameras]) for cameras in walks]
-        assert covered > max(walked), room
-        differences.append(covered / np.mean(walked))
+        walk_counts = [count_visible_cubes(room, [context.start, *cameras]) for cameras in walks]
+        assert tour_count > max(walk_counts), room
+        differences.append(tour_count / np.mean(walk_counts))
     error = np.std(differences, ddof=1) / math.sqrt(len(SMALLER))
     assert np.mean(differences) - 2.57 * error > 1.5  # 95 %, Student's t with 5 degrees of freedom
 
 
 @pytest.mark.parametrize("room", mostly_slow(ROOMS, ROOMS[2]))
-def test_coverage_sees_new_surface_in_every_view_and_at_least_as_much_as_a_tour(room):
+def test_coverage_adds_surface_with_every_view_and_is_no_worse_than_a_tour(room):
     context, question = context_of(room), questions_in(room)[0]
     surface_points = Surface.of(context.scene, context.space, RENDERER)
     shares = {}
     for views in ("coverage", "tour"):
-        seen = np.zeros(len(surface_points.points), bool)
+        is_seen = np.zeros(len(surface_points.points), bool)
         shares[views] = []
         for camera in (context.start, *policy(views).additional_views(question, context).cameras):
-            seen = seen | surface_points.seen(RENDERER.draw(context.scene, camera, *SIZE), camera)
-            shares[views].append(seen.mean())
+            is_seen = is_seen | surface_points.seen(
+                RENDERER.draw(context.scene, camera, *SIZE), camera
+            )
+            shares[views].append(is_seen.mean())
     assert (np.diff(shares["coverage"]) > 0).all()
     assert (np.array(shares["coverage"]) >= shares["tour"]).all()
 
@@ -137,21 +135,23 @@ def test_views_are_free_distinct_and_match_the_budget(views, room):
 @pytest.mark.parametrize("views", ["tour", "coverage", "random-walk", "oracle"])
 def test_choice_is_stateless(views):
     context, questions = context_of(ROOMS[7]), questions_in(ROOMS[7])[:5]
-    one, other = policy(views), policy(views)
-    forth = {question.id: one.additional_views(question, context).cameras for question in questions}
-    back = {
-        question.id: other.additional_views(question, context).cameras
+    first, second = policy(views), policy(views)
+    in_order = {
+        question.id: first.additional_views(question, context).cameras for question in questions
+    }
+    in_reverse = {
+        question.id: second.additional_views(question, context).cameras
         for question in questions[::-1]
     }
-    assert forth == back
+    assert in_order == in_reverse
 
 
 def test_random_walk_respects_limits_and_depends_on_seed_and_id():
     context, (first, second, *_) = context_of(ROOMS[3]), questions_in(ROOMS[3])
     walk = policy("random-walk").additional_views(first, context)
     assert not walk.shared
-    way = [context.start, *walk.cameras]
-    steps = [math.dist(a.position, b.position) for a, b in pairwise(way)]
+    cameras = [context.start, *walk.cameras]
+    steps = [math.dist(a.position, b.position) for a, b in pairwise(cameras)]
     assert max(steps) <= MAX_MOVE_METRES + 1e-9
     assert sum(steps) > 1
     assert walk.cameras != policy("random-walk").additional_views(second, context).cameras
@@ -163,7 +163,7 @@ def test_tour_is_shared_by_all_questions_of_a_scene():
     chooser = policy("tour")
     tours = [chooser.additional_views(question, context) for question in questions]
     assert tours[0].shared
-    assert all(each.cameras == tours[0].cameras for each in tours)
+    assert all(views.cameras == tours[0].cameras for views in tours)
 
 
 def test_fixed_policies():
@@ -180,39 +180,44 @@ def test_fixed_policies():
 def test_oracle_shows_named_objects_clearly(room):
     context = context_of(room)
     boxes = place_facts(load_facts(questions_in(room))[room], context.scene).boxes
-    names = [name for name, some in boxes.items() for _ in some]
-    sight = ObjectVisibility(
-        RENDERER, context.scene, [box for some in boxes.values() for box in some], SIZE
+    names = [name for name, group in boxes.items() for _ in group]
+    visibility = ObjectVisibility(
+        RENDERER, context.scene, [box for group in boxes.values() for box in group], SIZE
     )
     oracle, walk = policy("oracle"), policy("random-walk")
-    shown = {"oracle": [], "walk": []}
-    asked = [
+    results = {"oracle": [], "walk": []}
+    questions = [
         question for question in questions_in(room) if len(named_categories(question)) in (1, 2)
     ]
-    assert len(asked) >= 5
-    asked = asked[:6]
-    for question in asked:
-        named = [n for n, name in enumerate(names) if name in named_categories(question)]
-        assert named
+    assert len(questions) >= 5
+    questions = questions[:6]
+    for question in questions:
+        box_indices = [n for n, name in enumerate(names) if name in named_categories(question)]
+        assert box_indices
         for name, chooser in (("oracle", oracle), ("walk", walk)):
-            seen_by_view = [
-                sight.look(camera, named)
+            sightings_by_view = [
+                visibility.look(camera, box_indices)
                 for camera in chooser.additional_views(question, context).cameras
             ]
-            for seen in zip(*seen_by_view, strict=True):
-                good = [each for each in seen if each.is_clear(SIZE)]
-                shown[name].append(bool(good))
+            for sightings in zip(*sightings_by_view, strict=True):
+                clear = [sighting for sighting in sightings if sighting.is_clear(SIZE)]
+                results[name].append(bool(clear))
                 if name == "oracle":
-                    assert max((each.distance for each in good), default=0) >= CLOSE_METRES / 2
-    assert np.mean(shown["oracle"]) >= 0.95
-    assert np.mean(shown["walk"]) <= 0.8
+                    assert (
+                        max((sighting.distance for sighting in clear), default=0)
+                        >= CLOSE_METRES / 2
+                    )
+    assert np.mean(results["oracle"]) >= 0.95
+    assert np.mean(results["walk"]) <= 0.8
 
 
 def test_oracle_falls_back_to_the_tour():
     context = context_of(ROOMS[7])
-    (question,) = [each for each in questions_in(ROOMS[7]) if each.type == "room_size_estimation"][
-        :1
-    ]
+    (question,) = [
+        candidate
+        for candidate in questions_in(ROOMS[7])
+        if candidate.type == "room_size_estimation"
+    ][:1]
     result = policy("oracle").additional_views(question, context)
     assert result.shared
     assert result.cameras == policy("tour").additional_views(question, context).cameras
@@ -228,22 +233,22 @@ def test_with_one_place_the_camera_turns_on_the_spot():
         ceiling=context.scene.ceiling * 0.12,
     )
     space = FreeSpace.of(scene)
-    cramped = ViewContext(
+    cramped_context = ViewContext(
         scene, space, RENDERER, start_camera(scene, RENDERER, space, "middle", 60.0), SIZE
     )
-    cameras = tour(cramped, 30)
+    cameras = tour(cramped_context, 30)
     assert len(cameras) == 30
     assert len(set(cameras[:24])) == len(set(cameras)) == 24
-    assert {camera.position for camera in cameras} == {cramped.start.position}
+    assert {camera.position for camera in cameras} == {cramped_context.start.position}
 
 
 def test_tour_of_empty_scan():
     context = context_of(ROOMS[7])
-    few = replace(
+    scene = replace(
         context.scene, points=context.scene.points[:3], faces=np.array([[0, 1, 2]], np.int32)
     )
-    space = FreeSpace.of(few)
-    empty = ViewContext(few, space, RENDERER, context.start, SIZE)
+    space = FreeSpace.of(scene)
+    empty = ViewContext(scene, space, RENDERER, context.start, SIZE)
     assert len(set(tour(empty, COUNT))) == COUNT
     box = upright_box(np.zeros(3), np.ones(3))
     (camera,) = greedy_views(ViewpointSearch(empty), [TargetBox("box", box, 1.0)], COUNT)
@@ -254,6 +259,9 @@ def test_tour_of_empty_scan():
 def test_tour_of_cloud_matches_mesh():
     context = context_of(ROOMS[7])
     cloud = replace(context.scene, faces=None)
-    toured = ViewContext(cloud, context.space, RENDERER, context.start, SIZE)
-    mesh, points = (count_visible_cubes(ROOMS[7], tour(each, COUNT)) for each in (context, toured))
+    cloud_context = ViewContext(cloud, context.space, RENDERER, context.start, SIZE)
+    mesh, points = (
+        count_visible_cubes(ROOMS[7], tour(view_context, COUNT))
+        for view_context in (context, cloud_context)
+    )
     assert points > 0.9 * mesh
