@@ -22,8 +22,8 @@ def test_readable_messages_are_unchanged(text):
 def test_long_values_are_shortened_but_their_explanation_is_kept(length):
     value = "a" + "x" * (length - 2) + "z"
     message = str(UsageError(f"--start {value} is no pose: write x,y,z,yaw"))
-    (_, word, rest) = message.split(" ", 2)
-    assert rest == "is no pose: write x,y,z,yaw"
+    (_, word, explanation) = message.split(" ", 2)
+    assert explanation == "is no pose: write x,y,z,yaw"
     assert len(word) == LONGEST_WORD
     assert (word[0], word[-1]) == ("a", "z")
     assert word.count("…") == 1
@@ -43,16 +43,16 @@ def test_errors_with_no_or_several_arguments():
 
 def test_os_errors_names_the_action_and_the_reason(tmp_path):
     missing = tmp_path / "a.json"
-    with pytest.raises(SetupError) as caught, os_errors(SetupError, f"read {missing}"):
+    with pytest.raises(SetupError) as error, os_errors(SetupError, f"read {missing}"):
         missing.read_bytes()
-    assert str(caught.value) == f"cannot read {missing}: No such file or directory"
-    assert isinstance(caught.value.__cause__, FileNotFoundError)
+    assert str(error.value) == f"cannot read {missing}: No such file or directory"
+    assert isinstance(error.value.__cause__, FileNotFoundError)
 
 
 def test_os_errors_appends_the_remedy():
-    with pytest.raises(RunLogError) as caught, os_errors(RunLogError, "write a", "make room"):
+    with pytest.raises(RunLogError) as error, os_errors(RunLogError, "write a", "make room"):
         raise OSError("the disk is full")
-    assert str(caught.value) == "cannot write a: the disk is full. Make room."
+    assert str(error.value) == "cannot write a: the disk is full. Make room."
 
 
 def test_os_errors_converts_other_errors_only_on_request():

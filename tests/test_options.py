@@ -33,7 +33,7 @@ CONTRACT = set(
 )
 
 
-def another(name):
+def other_value(name):
     """Return a value of an option that differs from the given one."""
     value = OPTIONS[name].default
     if isinstance(value, bool):
@@ -52,7 +52,7 @@ def test_changeable_options_match_the_contract():
 @pytest.mark.parametrize("name", OPTIONS)
 def test_fingerprint_depends_only_on_options_that_affect_results(name):
     config = RunConfig()
-    changed = replace(config, **{name: another(name)})
+    changed = replace(config, **{name: other_value(name)})
     assert (changed.fingerprint == config.fingerprint) == (name in CHANGEABLE)
 
 
@@ -64,9 +64,9 @@ def test_fingerprint_depends_only_on_options_that_affect_results(name):
     ],
 )
 def test_options_round_trip_through_json(config):
-    again = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
-    assert again == config
-    assert again.fingerprint == config.fingerprint
+    restored = RunConfig.from_json(json.loads(json.dumps(config.to_json())))
+    assert restored == config
+    assert restored.fingerprint == config.fingerprint
     assert config.to_json().keys() == OPTIONS.keys()
 
 
@@ -89,19 +89,19 @@ def test_paths_in_verifier_arguments_become_absolute(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     for name in ("view", "mine.yaml", "model/config.json", "trained/head.safetensors"):
         (tmp_path / name).write_text("")
-    asked = ("geometry:unnamed", "learned:trained", "judge:org", "embedding:./model")
-    given = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": asked}
-    found = RunConfig(**given, rubric="mine.yaml").absolute()
-    assert found.verifier == (
+    verifiers = ("geometry:unnamed", "learned:trained", "judge:org", "embedding:./model")
+    options = {"batch": True, "agent": "lookahead:2", "temperature": 1.0, "verifier": verifiers}
+    config = RunConfig(**options, rubric="mine.yaml").absolute()
+    assert config.verifier == (
         "geometry:unnamed",
         f"learned:{tmp_path / 'trained'}",
         "judge:org",
         f"embedding:{tmp_path / 'model'}",
     )
-    assert found.rubric == str(tmp_path / "mine.yaml")
-    assert found.absolute() == found
-    assert RunConfig(**given).absolute().rubric == "view"  # the bundled rubric
-    assert RunConfig(**given, rubric="none.yaml").absolute().rubric == "none.yaml"
+    assert config.rubric == str(tmp_path / "mine.yaml")
+    assert config.absolute() == config
+    assert RunConfig(**options).absolute().rubric == "view"  # the bundled rubric
+    assert RunConfig(**options, rubric="none.yaml").absolute().rubric == "none.yaml"
 
 
 def test_paths_become_absolute_but_names_do_not(tmp_path, monkeypatch):
@@ -126,8 +126,8 @@ def test_folder_with_the_same_name_does_not_change_a_value(tmp_path, monkeypatch
     assert config.absolute() == config
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
-    named = RunConfig(batch=True, model="weights").absolute()
-    assert named.model == str(tmp_path / "weights")
+    with_model = RunConfig(batch=True, model="weights").absolute()
+    assert with_model.model == str(tmp_path / "weights")
 
 
 @pytest.mark.parametrize(("option", "partial"), [({}, False), ({"limit": 3}, True), ({"type": ("x",)}, True),
@@ -211,7 +211,7 @@ def test_declared_choices_match_the_registries():
     assert set(get_args(Axis)) == set(UPRIGHT)
 
 
-def test_limit_given_as_text_is_stored_as_a_number():
+def test_limit_passed_as_text_is_stored_as_a_number():
     config = RunConfig(**parse_options({"batch": True, "max_model_len": "4096"}))
     assert RunConfig.from_json(config.to_json()).max_model_len == 4096
 
@@ -223,8 +223,8 @@ def test_published_options_contain_no_paths_or_keys(tmp_path):
         engine_option=("hf_token=secret", "top_k=3"),
         verifier=(f"learned:{tmp_path}/trained",),
     )
-    shown = public_options(config.to_json())
-    assert shown.keys() == OPTIONS.keys() - {"output", "port", "base_url", "ray"}
-    assert shown["ply"] == "room.ply"
-    assert shown["verifier"] == ["learned:trained"]
-    assert shown["engine_option"] == ["top_k=3"]
+    published = public_options(config.to_json())
+    assert published.keys() == OPTIONS.keys() - {"output", "port", "base_url", "ray"}
+    assert published["ply"] == "room.ply"
+    assert published["verifier"] == ["learned:trained"]
+    assert published["engine_option"] == ["top_k=3"]

@@ -21,8 +21,8 @@ def test_most_frequent_answers_reproduce_the_published_baseline():
         assert means[name] == pytest.approx(score, abs=0.5), name
 
 
-def make_question(number, truth, kind="object_counting", wanted="number", options=()):
-    return Question(str(number), "b", "d", "s", kind, "?", wanted, options, truth)
+def make_question(number, truth, kind="object_counting", answer_form="number", options=()):
+    return Question(str(number), "b", "d", "s", kind, "?", answer_form, options, truth)
 
 
 def test_number_baseline_maximises_score_not_frequency():

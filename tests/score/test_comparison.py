@@ -8,12 +8,12 @@ from render_agent.score.comparison import Side, compare, incomparable, ladder, m
 from render_agent.score.tables import ladder_table
 
 
-def side(name, scores, kind="route_planning", subset="full", **more):
+def side(name, scores, kind="route_planning", subset="full", **results):
     """Return a run with these scores and four questions per scene."""
     rows = [
         {
             "question_id": str(number), "type": kind, "dataset": "d", "scene": str(number // 4),
-            "truth": "A", "answer": "A" if score else "B", "score": score, **more,
+            "truth": "A", "answer": "A" if score else "B", "score": score, **results,
         }
         for number, score in enumerate(scores)
     ]  # fmt: skip
@@ -35,9 +35,9 @@ def test_mcnemar_with_thousands_of_questions():
 
 
 def test_run_does_not_differ_from_itself():
-    one = side("a", [0.0, 1.0] * 20)
-    assert incomparable(one, one) == []
-    result = compare(one, one)
+    run = side("a", [0.0, 1.0] * 20)
+    assert incomparable(run, run) == []
+    result = compare(run, run)
     assert result["changed"] == []
     assert result["differences"]["official"] == {
         "a": 50, "b": 50, "difference": 0, "interval": [0, 0], "p": 1, "p_holm": 1, "error": 0, "scenes": 10,
@@ -51,10 +51,10 @@ def test_swapping_runs_negates_differences():
     a, b = (side(name, [float(chance.random() < share) for _ in range(200)]) for name, share in (("a", 0.4), ("b", 0.7)))  # fmt: skip
     ours, theirs = compare(a, b), compare(b, a)
     for name, entry in ours["differences"].items():
-        other = theirs["differences"][name]
-        assert entry["difference"] == pytest.approx(-other["difference"])
-        assert entry["interval"] == pytest.approx([-end for end in reversed(other["interval"])])
-        assert entry["p"] == other["p"]
+        swapped = theirs["differences"][name]
+        assert entry["difference"] == pytest.approx(-swapped["difference"])
+        assert entry["interval"] == pytest.approx([-end for end in reversed(swapped["interval"])])
+        assert entry["p"] == swapped["p"]
     assert ours["differences"]["official"]["p"] < 0.01
     test, opposite = ours["mcnemar"]["choices"], theirs["mcnemar"]["choices"]
     assert (test["only_a"], test["only_b"], test["p"]) == (opposite["only_b"], opposite["only_a"], opposite["p"])  # fmt: skip
@@ -128,10 +128,10 @@ def test_intervals_of_differences_cover_zero_for_equal_runs():
 
 def rung(name, tools, scores):
     """Return a run with these tools."""
-    one = side(name, scores)
+    run = side(name, scores)
     totals = {"per_question": {"turns": 2.0, "renders": 1.0, "tokens_in": 5.0, "tokens_out": 1.0}}
     options = {"model": "m", **({} if tools == "none" else {"tools": tools})}
-    return Side(name, {**one.results, "totals": totals}, options)
+    return Side(name, {**run.results, "totals": totals}, options)
 
 
 def test_ladder_gains_use_questions_scored_by_all_runs():
@@ -154,7 +154,7 @@ def test_ladder_gains_use_questions_scored_by_all_runs():
 
 
 def test_no_ladder_if_runs_differ_in_other_options():
-    low, other = rung("a", "none", [0.0] * 8), rung("b", "measure", [0.0] * 8)
+    low, measuring = rung("a", "none", [0.0] * 8), rung("b", "measure", [0.0] * 8)
     assert ladder([low]) is ladder([low, low]) is None
-    assert ladder([low, Side("c", other.results, {**other.options, "model": "n"})]) is None
+    assert ladder([low, Side("c", measuring.results, {**measuring.options, "model": "n"})]) is None
     assert ladder([low, rung("d", "brought", [0.0] * 8)]) is None

@@ -38,8 +38,8 @@ def test_standard_error_is_the_jackknife():
     sums, counts = population(np.random.default_rng(1), 0.3, scenes=7, without=0.5)
     result = estimates(KINDS, sums, counts)
 
-    def macro(kept):
-        by_type = sums[kept].sum(axis=0) / counts[kept].sum(axis=0)
+    def macro(mask):
+        by_type = sums[mask].sum(axis=0) / counts[mask].sum(axis=0)
         return np.mean([by_type[0], by_type[1:3].mean(), by_type[3]])
 
     left = [macro(np.arange(7) != scene) for scene in range(7)]
@@ -64,13 +64,13 @@ def test_degrees_of_freedom_fall_if_few_scenes_dominate():
 
 def test_samples_are_estimated_independently():
     random = np.random.default_rng(2)
-    drawn = [population(random, 0.2, scenes=12, without=0.5) for _ in range(5)]
-    together = estimates(KINDS, *map(np.stack, zip(*drawn, strict=True)))
-    for number, (sums, counts) in enumerate(drawn):
-        for name, one in estimates(KINDS, sums, counts).items():
+    populations = [population(random, 0.2, scenes=12, without=0.5) for _ in range(5)]
+    together = estimates(KINDS, *map(np.stack, zip(*populations, strict=True)))
+    for number, (sums, counts) in enumerate(populations):
+        for name, estimate in estimates(KINDS, sums, counts).items():
             for part in ("mean", "error", "freedom", "scenes", "p"):
-                both = getattr(together[name], part)[number], getattr(one, part)
-                assert both[0] == pytest.approx(both[1], nan_ok=True), (name, part)
+                pair = getattr(together[name], part)[number], getattr(estimate, part)
+                assert pair[0] == pytest.approx(pair[1], nan_ok=True), (name, part)
 
 
 @pytest.mark.parametrize(("right", "low", "high"), [(1.0, 0.476, 1), (0.0, 0, 0.524)])
@@ -141,8 +141,8 @@ def test_interval_coverage_is_95_percent(scenes, spread):
     random = np.random.default_rng(7)
     sums, counts = population(random, spread)
     truths = estimates(KINDS, sums, counts)
-    drawn = random.integers(len(sums), size=(1500, scenes))
-    result = estimates(KINDS, sums[drawn], counts[drawn])
+    scene_indices = random.integers(len(sums), size=(1500, scenes))
+    result = estimates(KINDS, sums[scene_indices], counts[scene_indices])
     for name in (MACRO, MICRO, MEAN_OF_TYPES, "object_counting"):
         low, high = result[name].score_interval
         truth = truths[name].mean
@@ -152,8 +152,8 @@ def test_interval_coverage_is_95_percent(scenes, spread):
 def test_interval_coverage_with_a_rare_type():
     random = np.random.default_rng(5)
     sums, counts = population(random, 0.3, without=0.7)
-    drawn = random.integers(len(sums), size=(3000, 8))
-    result = estimates(KINDS, sums[drawn], counts[drawn])[MACRO]
+    scene_indices = random.integers(len(sums), size=(3000, 8))
+    result = estimates(KINDS, sums[scene_indices], counts[scene_indices])[MACRO]
     truth = estimates(KINDS, sums, counts)[MACRO].mean
     low, high = result.score_interval
     assert 0.935 <= ((low <= truth) & (truth <= high)).mean() <= 0.99
@@ -163,9 +163,11 @@ def test_interval_coverage_with_a_rare_type():
 def test_false_positive_rate_is_5_percent(scenes):
     random = np.random.default_rng(8)
     (a, counts), b = population(random, 0.6), population(random, 0.6)[0]
-    drawn = random.integers(len(a), size=(1500, scenes))
+    scene_indices = random.integers(len(a), size=(1500, scenes))
     exchanged = random.choice((-1, 1), (1500, scenes, 1))
-    result = estimates(KINDS, (np.minimum(b, counts) - a)[drawn] * exchanged, counts[drawn])
+    result = estimates(
+        KINDS, (np.minimum(b, counts) - a)[scene_indices] * exchanged, counts[scene_indices]
+    )
     for name in (MACRO, MICRO):
         assert 0.03 <= (result[name].p <= 0.05).mean() <= 0.065, name
 

@@ -33,10 +33,10 @@ def test_missing_tasks_do_not_count():
 def test_tasks_have_equal_weight():
     scored = [AnswerScore("object_counting", "d", "s", 1.0)] * 99
     scored += [AnswerScore("route_planning", "d", "s", 0.0), AnswerScore("mine", "d", "s", 0.5)]
-    counted = tally_scores(reversed(scored))
-    assert counted.types == ("object_counting", "route_planning", "mine")
-    assert counted.means["macro"] == counted.means["mean_of_types"] == 0.5
-    assert counted.means["micro"] == 99.5 / 101
+    tally = tally_scores(reversed(scored))
+    assert tally.types == ("object_counting", "route_planning", "mine")
+    assert tally.means["macro"] == tally.means["mean_of_types"] == 0.5
+    assert tally.means["micro"] == 99.5 / 101
 
 
 def test_means_without_scores_are_none():
@@ -46,8 +46,8 @@ def test_means_without_scores_are_none():
 
 
 def test_scenes_are_distinguished_by_dataset():
-    both = [AnswerScore("object_counting", dataset, "1", 1.0) for dataset in "ab"]
-    assert len(tally_scores(both).sums) == 2
+    scores = [AnswerScore("object_counting", dataset, "1", 1.0) for dataset in "ab"]
+    assert len(tally_scores(scores).sums) == 2
 
 
 def test_summaries_by_dataset_and_debiased_subset():
@@ -58,6 +58,9 @@ def test_summaries_by_dataset_and_debiased_subset():
     ]
     result = score_figures(scored)
     assert (result["official"], result["debiased"]["official"]) == (50, 25)
-    assert {name: one["official"] for name, one in result["datasets"].items()} == {"a": 50, "b": 50}
+    assert {name: entry["official"] for name, entry in result["datasets"].items()} == {
+        "a": 50,
+        "b": 50,
+    }
     assert result["debiased"]["n"] == 2
     assert score_figures([AnswerScore("object_counting", "a", "1", 1.0)])["debiased"] is None

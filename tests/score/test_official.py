@@ -16,7 +16,7 @@ def score_answer(question_type, prediction, truth):
     return VSI_BENCH[question_type].score(prediction or "", (truth,))
 
 
-def transcribed(prediction, truth):
+def reference_accuracy(prediction, truth):
     """Mean relative accuracy transcribed from VSI-Bench's definition, in numpy."""
     thresholds = np.linspace(0.5, 0.95, int((0.95 - 0.5) / 0.05 + 2))
     return (abs(prediction - truth) / truth <= 1 - thresholds).mean()
@@ -40,7 +40,7 @@ def test_random_pairs_agree_with_the_definition():
     thresholds = np.linspace(0.5, 0.95, 10)
     expected = (abs(pairs[0] - pairs[1]) / pairs[1] <= 1 - thresholds[:, None]).mean(axis=0)
     assert np.array_equal([mean_relative_accuracy(p, t) for p, t in pairs.T.tolist()], expected)
-    assert transcribed(3, 2) == 0.1
+    assert reference_accuracy(3, 2) == 0.1
     assert len(set(expected.tolist())) == 11
 
 

@@ -64,21 +64,21 @@ def test_lmms_eval_numbers(answer, number):
     assert lmms_eval.first_number(answer) == number
 
 
-def read_by_the_rules(answer):
+def parse_by_the_rules(answer):
     """Reimplementation of lmms-eval's rules: split the text into runs of one character class, then scan them."""
     values = dict(zip("zero one two three four five six seven eight nine ten eleven twelve".split(), range(13), strict=True))  # fmt: skip
     teens = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
     tens = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-    values |= {word: 13 + place for place, word in enumerate(teens)}
-    values |= {word: 20 + 10 * place for place, word in enumerate(tens)}
+    values |= {word: 13 + index for index, word in enumerate(teens)}
+    values |= {word: 20 + 10 * index for index, word in enumerate(tens)}
     text = answer.lower()
     pieces = ["".join(run) for _, run in groupby(text, lambda sign: (sign.isdecimal(), "a" <= sign <= "z"))]  # fmt: skip
     read = []
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         if piece[0].isdecimal() and not read:
-            minus = place > 0 and pieces[place - 1].endswith("-")
-            more = pieces[place + 1 : place + 3]
-            after = f".{more[1]}" if len(more) == 2 and more[0] == "." and more[1][0].isdecimal() else ""  # fmt: skip
+            minus = index > 0 and pieces[index - 1].endswith("-")
+            following = pieces[index + 1 : index + 3]
+            after = f".{following[1]}" if len(following) == 2 and following[0] == "." and following[1][0].isdecimal() else ""  # fmt: skip
             return float(("-" if minus else "") + piece + after)
         if piece in values or piece in ("hundred", "thousand"):
             read.append(piece)
@@ -86,26 +86,26 @@ def read_by_the_rules(answer):
             break
     if not read:
         return None
-    thousands, rest = 0, 0
+    thousands, units = 0, 0
     for word in read:
         if word == "thousand":
-            thousands, rest = thousands + (rest or 1) * 1000, 0
+            thousands, units = thousands + (units or 1) * 1000, 0
         else:
-            rest = (rest or 1) * 100 if word == "hundred" else rest + values[word]
-    return float(thousands + rest)
+            units = (units or 1) * 100 if word == "hundred" else units + values[word]
+    return float(thousands + units)
 
 
 @pytest.mark.parametrize("count", [3_000, pytest.param(300_000, marks=pytest.mark.slow)])
 def test_lmms_eval_numbers_agree_with_reimplementation(count):
     chance = random.Random(11)
-    words = "zero one two three twelve twenty-one forty hundred thousand and by the door a about ninety _Two_ TWO".split()  # fmt: skip
-    pieces = [*words, *" \n\t.,-_+()'", "3", "3.0", ".5", "-2", "1,234", "1e3", "½", "²", "٣", "𝟙", "İ", "\0", "--4", "5.", "9" * 30, "…", "B."]  # fmt: skip
+    pieces_text = "zero one two three twelve twenty-one forty hundred thousand and by the door a about ninety _Two_ TWO".split()  # fmt: skip
+    pieces = [*pieces_text, *" \n\t.,-_+()'", "3", "3.0", ".5", "-2", "1,234", "1e3", "½", "²", "٣", "𝟙", "İ", "\0", "--4", "5.", "9" * 30, "…", "B."]  # fmt: skip
     for _ in range(count):
-        some = chance.choices(pieces, k=chance.randint(0, 8))
+        sample = chance.choices(pieces, k=chance.randint(0, 8))
         if chance.random() < 0.2:
-            some = [chr(chance.randint(32, 0x2FFF)) for _ in some]
-        answer = chance.choice(["", " "]).join(some)
-        expected = read_by_the_rules(answer)
+            sample = [chr(chance.randint(32, 0x2FFF)) for _ in sample]
+        answer = chance.choice(["", " "]).join(sample)
+        expected = parse_by_the_rules(answer)
         assert lmms_eval.first_number(answer) == expected, answer
         right = 0.0 if expected is None else mean_relative_accuracy(expected, 3)
         assert score("lmms-eval", VSI_BENCH["object_counting"], answer, "3") == right

@@ -56,8 +56,10 @@ def test_correlated_runs_need_fewer_scenes():
     )
     assert result["needs"][2]["questions"] == 18 * scenes[2]
     entry = {"error": 1.0, "scenes": 25, "kurtosis": 3.0}
-    measured = plan(results, 3.0, 0.8, {"differences": {"official": entry}})
-    assert [(row["correlation"], row["deviation"]) for row in measured["needs"]] == [(None, 5.0)]
+    measured_plan = plan(results, 3.0, 0.8, {"differences": {"official": entry}})
+    assert [(row["correlation"], row["deviation"]) for row in measured_plan["needs"]] == [
+        (None, 5.0)
+    ]
     results["errors"]["official"]["scenes"] = 15
     with pytest.raises(UsageError, match="from 15 scenes"):
         plan(results, 3.0, 0.8)
@@ -68,17 +70,17 @@ def test_correlated_runs_need_fewer_scenes():
 def test_power_command_prints_the_plan(tmp_path):
     questions = spread_over_rooms(make_questions(tmp_path, 36), 18)
     path = play(tmp_path, questions, walking_engine(36, 3), max_turns=3)[0]
-    called = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
-    assert called.exit_code == 0, called.output
-    result = json.loads(called.output)
+    as_json = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
+    assert as_json.exit_code == 0, as_json.output
+    result = json.loads(as_json.output)
     assert (result["scenes"], result["questions"]) == (18, 36)
     for row in result["needs"]:
         low, high = row["scenes_interval"]
         assert low <= row["scenes"] <= high
         low, high = row["seen_interval"]
         assert low <= row["seen"] <= high
-    same = CliRunner().invoke(compare_command, [str(path), str(path), "--power", "3"])
-    assert isinstance(same.exception, UsageError)
+    self_comparison = CliRunner().invoke(compare_command, [str(path), str(path), "--power", "3"])
+    assert isinstance(self_comparison.exception, UsageError)
 
 
 # Contributions of scenes, of a shape: bounded scores, skewed and heavy-tailed ones, and mostly equal differences.

@@ -7,12 +7,7 @@ import pytest
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.score.questions import is_scorable, metric_of, score_answer
-from render_agent.score.summary import (
-    MEAN_OF_TASKS,
-    PARSED_ANSWER,
-    VSI_BENCH_SCORE,
-    row_names,
-)
+from render_agent.score.summary import MEAN_OF_TASKS, PARSED_ANSWER, VSI_BENCH_SCORE, row_names
 from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_METRICS, metric_name
 
 COUNT = Question(
@@ -46,11 +41,11 @@ def test_metric_form_matches_answer_form():
 def test_parser_applies_unless_question_names_a_metric():
     assert [score_answer(COUNT, answer) for answer in ("4", "3", "four", None)] == [1, 0.6, 0, 0]
     assert score_answer(COUNT, "there are 4", "lmms-eval") == 1
-    named = replace(
+    question_with_metric = replace(
         COUNT, metric="exact-match", answer_form="text", ground_truth="A Chair", answers=("sofa",)
     )
     for parser in ("official", "lmms-eval"):
-        assert [score_answer(named, answer, parser) for answer in ("chair", "sofa", "bed")] == [1, 1, 0]  # fmt: skip
+        assert [score_answer(question_with_metric, answer, parser) for answer in ("chair", "sofa", "bed")] == [1, 1, 0]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", [{"ground_truth": None}, {"metric": "llm-match"}])
@@ -72,6 +67,6 @@ def test_score_is_named_after_vsibench_only_for_its_questions():
     vsibench = row_names([*means, "object_rel_direction", "route_planning"])
     assert vsibench["official"] == f"{VSI_BENCH_SCORE}{PARSED_ANSWER}"
     assert list(vsibench)[:4] == means
-    other = row_names([*means, "route_planning", "colour"])
-    assert other["official"] == f"{MEAN_OF_TASKS}{PARSED_ANSWER}"
-    assert list(other) == ["official", "micro", "mean_of_types", "route_planning", "colour"]
+    names = row_names([*means, "route_planning", "colour"])
+    assert names["official"] == f"{MEAN_OF_TASKS}{PARSED_ANSWER}"
+    assert list(names) == ["official", "micro", "mean_of_types", "route_planning", "colour"]

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from factories.runs import NullObserver, make_config
+from factories.runs import finish_run, make_config
 
 from render_agent.report.compare_runs import compare_runs
-from render_agent.report.pages.plots.run_plots import images_seen
+from render_agent.report.pages.plots.run_plots import plot_images
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
@@ -15,20 +15,17 @@ from render_agent.runs.runner import start_run
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     started = start_run(make_config(folder, "rooms", engine="scripted", model=request.param))
-    try:
-        started.go(NullObserver())
-    finally:
-        started.close()
+    finish_run(started)
     return RunData(started.path)
 
 
-def cut(run, images):
-    """Return the questions as if every dialogue had ended after this many images."""
+def truncate_log(run, images):
+    """Return the questions with every dialogue truncated after this many images."""
     states = []
     for state in run.states:
-        number, seen = 0, 0
-        while number < len(state.turns) and seen + len(state.turns[number].views) <= images:
-            seen += len(state.turns[number].views)
+        number, num_images = 0, 0
+        while number < len(state.turns) and num_images + len(state.turns[number].views) <= images:
+            num_images += len(state.turns[number].views)
             number += 1
         states.append(replace(state, turns=state.turns[:number], max_turns=number))
     return states
@@ -38,7 +35,7 @@ def test_every_point_is_the_score_of_the_shortened_dialogues(run):
     points = run.saved_results["score_by_images"]
     assert points == run.results["score_by_images"]
     for point in points:
-        states = cut(run, point["images"])
+        states = truncate_log(run, point["images"])
         results = run.score(states)
         assert point["score"] == results["official_over_scored"]["score"]
         has_answer = any(state.answer is not None for state in states)
@@ -61,10 +58,10 @@ def test_no_interval_before_the_first_answer(run):
 
 def test_compared_curves_are_over_the_shared_questions(run):
     ids = [state.id for state in run.states]
-    less = run.select(ids[:-40], "less")
-    other = run.select(ids[30:], "other")
+    without_last = run.select(ids[:-40], "less")
+    without_first = run.select(ids[30:], "other")
     shared = run.score([state for state in run.states if state.id in ids[30:-40]])
-    pairs = compare_runs([run, less, other], anyway=True, anyway_option="--anyway")
+    pairs = compare_runs([run, without_last, without_first], anyway=True, anyway_option="--anyway")
     curves = [curve for pair in pairs for curve in pair["score_by_images"].values()]
     assert curves == [shared["score_by_images"]] * 4
     (alone,) = compare_runs([run, run.select(ids, "same")], anyway_option="--anyway")
@@ -73,9 +70,9 @@ def test_compared_curves_are_over_the_shared_questions(run):
 
 def test_a_plot_has_a_row_for_every_point_of_every_run(run):
     points = run.results["score_by_images"]
-    alone, two = images_seen({"": points}), images_seen({"A": points, "B": points})
+    alone, two = plot_images({"": points}), plot_images({"A": points, "B": points})
     assert [row[0] for row in alone.rows] == [point["images"] for point in points]
     assert [row[:2] for row in two.rows] == [(x, p["images"]) for x in "AB" for p in points]
     assert len(alone.columns) == len(alone.rows[0])
     assert len(two.columns) == len(two.rows[0])
-    assert images_seen({"A": points, "B": []}) is None
+    assert plot_images({"A": points, "B": []}) is None

@@ -67,7 +67,7 @@ def is_false(node):
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def unpickling(tree):
+def find_unpickling(tree):
     """Yield imports of libraries that unpickle."""
     for node in nodes(tree):
         if isinstance(node, ast.Import):
@@ -76,15 +76,15 @@ def unpickling(tree):
             yield node.module
 
 
-def running(tree):
+def find_code_execution(tree):
     """Yield calls that turn text into code or files, with their lines."""
     for call in calls(tree):
-        called = name_called(call)
-        if called in RUN_TEXTS or getattr(call.func, "attr", "") in ("extract", "extractall"):
-            yield call.lineno, called
+        name = name_called(call)
+        if name in RUN_TEXTS or getattr(call.func, "attr", "") in ("extract", "extractall"):
+            yield call.lineno, name
 
 
-def trusting(tree):
+def find_trusting_arguments(tree):
     """Yield lines in which an argument that must be False is not."""
     for node in nodes(tree):
         if isinstance(node, ast.keyword) and node.arg in ONLY_FALSE and not is_false(node.value):
@@ -99,23 +99,25 @@ def trusting(tree):
                     yield value.lineno
 
 
-def loading(tree):
+def find_unsafe_loading(tree):
     """Yield lines that load something without excluding code."""
     for call in calls(tree):
         if getattr(call.func, "attr", "") not in ("load", "from_pretrained"):
             continue
-        said = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         spread = {ast.unparse(k.value) for k in call.keywords if k.arg is None}
-        called = ast.unparse(call.func)
-        if called == "torch.load" and said.get("weights_only") != "True":
+        name = ast.unparse(call.func)
+        if name == "torch.load" and keywords.get("weights_only") != "True":
             yield call.lineno
-        if called.endswith(".from_pretrained"):
-            wanted = {"WEIGHTS"} if "Model" in called else {"OFFLINE", "WEIGHTS"}
-            if not (wanted & spread or ("Model" not in called and "trust_remote_code" in said)):
+        if name.endswith(".from_pretrained"):
+            required = {"WEIGHTS"} if "Model" in name else {"OFFLINE", "WEIGHTS"}
+            if not (required & spread or ("Model" not in name and "trust_remote_code" in keywords)):
                 yield call.lineno
 
 
-@pytest.mark.parametrize("finds", [unpickling, running, trusting, loading])
+@pytest.mark.parametrize(
+    "finds", [find_unpickling, find_code_execution, find_trusting_arguments, find_unsafe_loading]
+)
 def test_sources_have_no_unsafe_calls(finds):
     result = {name: list(finds(tree)) for name, tree in sources().items()}
     assert {name: places for name, places in result.items() if places} == {}
@@ -124,18 +126,18 @@ def test_sources_have_no_unsafe_calls(finds):
 @pytest.mark.parametrize(
     ("finds", "wrong"),
     [
-        (unpickling, "from pickle import loads"),
-        (unpickling, "import os, joblib.hashing"),
-        (unpickling, "import tarfile"),
-        (running, "x = eval(y)"),
-        (running, "yaml.safe_load(text)"),
-        (running, "zipfile.ZipFile(f).extractall(d)"),
-        (trusting, "load(trust_remote_code=given)"),
-        (trusting, "np.load(f, allow_pickle=True)"),
-        (trusting, "x = {'trust_remote_code': True}"),
-        (loading, "torch.load(f)"),
-        (loading, "AutoModel.from_pretrained(f, **OFFLINE)"),
-        (loading, "AutoProcessor.from_pretrained(f)"),
+        (find_unpickling, "from pickle import loads"),
+        (find_unpickling, "import os, joblib.hashing"),
+        (find_unpickling, "import tarfile"),
+        (find_code_execution, "x = eval(y)"),
+        (find_code_execution, "yaml.safe_load(text)"),
+        (find_code_execution, "zipfile.ZipFile(f).extractall(d)"),
+        (find_trusting_arguments, "load(trust_remote_code=given)"),
+        (find_trusting_arguments, "np.load(f, allow_pickle=True)"),
+        (find_trusting_arguments, "x = {'trust_remote_code': True}"),
+        (find_unsafe_loading, "torch.load(f)"),
+        (find_unsafe_loading, "AutoModel.from_pretrained(f, **OFFLINE)"),
+        (find_unsafe_loading, "AutoProcessor.from_pretrained(f)"),
     ],
 )
 def test_unsafe_calls_are_detected(finds, wrong):
@@ -143,17 +145,19 @@ def test_unsafe_calls_are_detected(finds, wrong):
 
 
 def test_json_and_yaml_have_one_reader_each():
-    own = {name: tree for name, tree in sources().items() if name.startswith("render_agent/")}
+    package_sources = {
+        name: tree for name, tree in sources().items() if name.startswith("render_agent/")
+    }
     result = {
         name
-        for name, tree in own.items()
+        for name, tree in package_sources.items()
         for call in calls(tree)
         if name_called(call) in ("json.loads", "json.load", "yaml.SafeLoader")
     }
     assert result == {"render_agent/util/safe_parse.py"}
     printed = {
         name
-        for name, tree in own.items()
+        for name, tree in package_sources.items()
         for call in calls(tree)
         if name_called(call) in ("Console", "PlainConsole")
         or (
@@ -178,8 +182,8 @@ class Harmful:
 def model(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    told = {"model_type": "qwen3_vl", "vision_config": {}, "architectures": ["X"]}
-    (folder / "config.json").write_text(json.dumps(told))
+    config = {"model_type": "qwen3_vl", "vision_config": {}, "architectures": ["X"]}
+    (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
@@ -205,8 +209,8 @@ def test_weight_index_names_only_files_in_its_folder(model, tmp_path, name):
 def test_model_code_is_not_run(model, tmp_path):
     mark = tmp_path / "was here"
     (model / "evil.py").write_text(f"open({str(mark)!r}, 'w')\nclass C: pass\n")
-    told = {"model_type": "evil", "vision_config": {}, "auto_map": {"AutoConfig": "evil.C"}}
-    (model / "config.json").write_text(json.dumps(told))
+    config = {"model_type": "evil", "vision_config": {}, "auto_map": {"AutoConfig": "evil.C"}}
+    (model / "config.json").write_text(json.dumps(config))
     (model / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     with pytest.raises(SetupError, match="cannot read the configuration"):
         check_class(find_model(str(model)))
@@ -243,9 +247,9 @@ def billion_laughs(text, levels=9):
 def test_yaml_yields_bounded_plain_values(tmp_path, kind):
     mark = tmp_path / "was here"
     text = HARMFUL_YAML[kind].replace("{mark}", str(mark))
-    whole = billion_laughs(text) if kind == "laughter" else f"max_turns: {text}\n"
+    content = billion_laughs(text) if kind == "laughter" else f"max_turns: {text}\n"
     file = tmp_path / "options.yaml"
-    file.write_text(whole)
+    file.write_text(content)
     with pytest.raises(UsageError, match="YAML"):
         options_of_file(str(file))
     if kind == "depth":

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 SET_UP = ("test", "lint", "docs")
 
 
-def asked_for():
+def required_packages():
     """Return the requirements of the package and of the extras in `SET_UP`."""
     read = ConfigParser()
     read.read(TREE / "setup.cfg", "utf-8")
@@ -31,9 +31,11 @@ def test_every_required_package_has_one_matching_pin():
     pins = [line.split("==") for line in lines if line and not line.startswith("#")]
     pinned = {canonicalize_name(name): version for name, version in pins}
     assert len(pinned) == len(pins) > 100
-    for one in asked_for():
-        if one.marker is None or one.marker.evaluate():
-            assert one.specifier.contains(pinned[canonicalize_name(one.name)]), one
+    for requirement in required_packages():
+        if requirement.marker is None or requirement.marker.evaluate():
+            assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), (
+                requirement
+            )
     assert all(re.fullmatch(r"[0-9][0-9A-Za-z.]*", version) for version in pinned.values())
 
 
@@ -41,9 +43,9 @@ def test_every_required_package_has_one_matching_pin():
 def test_wheel_is_reproducible(tmp_path):
     if not (TREE / ".git").exists():
         pytest.skip("not a git checkout: wheels are built from a commit")
-    told = []
+    digests = []
     for umask in ("022", "077"):
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", f"umask {umask}; scripts/wheel"],
             cwd=TREE,
             env=os.environ | {"PYTHON": sys.executable, "DIST": str(tmp_path / umask)},
@@ -51,8 +53,8 @@ def test_wheel_is_reproducible(tmp_path):
             text=True,
             check=False,
         )
-        if done.returncode and "setuptools" in done.stderr:
+        if result.returncode and "setuptools" in result.stderr:
             pytest.skip("the wheel builder cannot be downloaded without a network")
-        assert done.returncode == 0, done.stderr
-        told.append(done.stdout.split()[0])
-    assert told[0] == told[1]
+        assert result.returncode == 0, result.stderr
+        digests.append(result.stdout.split()[0])
+    assert digests[0] == digests[1]

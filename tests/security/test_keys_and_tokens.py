@@ -33,7 +33,7 @@ from render_agent.util.redact import (
 )
 
 KEY = "sk-0123456789-secret"
-WORD = "p@ss word/äöü"  # a password with characters that URLs must encode
+PASSWORD = "p@ss word/äöü"  # a password with characters that URLs must encode
 
 VARIABLES = [
     "OPENAI_API_KEY", "RENDER_AGENT_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY",
@@ -61,8 +61,8 @@ def test_url_passwords_are_redacted_in_every_encoding(monkeypatch, name):
     monkeypatch.setenv(
         name, "http://somebody:p%40ss%20word%2F%C3%A4%C3%B6%C3%BC@proxy.example:8/v1"
     )
-    told = f"407 for somebody: {WORD} p%40ss%20word%2F%C3%A4%C3%B6%C3%BC"
-    assert redact_keys(told) == "407 for somebody: [key] [key]"
+    message = f"407 for somebody: {PASSWORD} p%40ss%20word%2F%C3%A4%C3%B6%C3%BC"
+    assert redact_keys(message) == "407 for somebody: [key] [key]"
 
 
 def test_other_words_are_not_redacted(monkeypatch):
@@ -97,11 +97,11 @@ def test_recorded_options_must_not_contain_keys(monkeypatch, tmp_path, option, e
 
 
 def test_harmless_options_are_accepted():
-    given = [
+    options = [
         "max_tokens_field=max_tokens",
         "extra_body={prompt_cache_key: a, eos_token: x, keys: 1}",
     ]
-    assert list(engine_options(given)) == ["max_tokens_field", "extra_body"]
+    assert list(engine_options(options)) == ["max_tokens_field", "extra_body"]
     assert not is_key_option("max_num_batched_tokens")
 
 
@@ -122,9 +122,9 @@ def test_key_in_url_is_refused_without_repeating_it():
 
 def test_key_is_not_sent_to_redirect_targets(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with StubServer(chat_answers(lambda body: chat_reply("x"))) as other:
-        moved = {"Location": f"{other.url}/models"}
-        with StubServer(lambda method, path, body: (307, moved, b"")) as server:
+    with StubServer(chat_answers(lambda body: chat_reply("x"))) as target:
+        headers = {"Location": f"{target.url}/models"}
+        with StubServer(lambda method, path, body: (307, headers, b"")) as server:
             config = make_config(
                 tmp_path,
                 "x",
@@ -133,9 +133,9 @@ def test_key_is_not_sent_to_redirect_targets(monkeypatch, tmp_path):
                 model="made",
                 base_url=(server.url,),
             )
-            with pytest.raises(SetupError, match=other.url):
+            with pytest.raises(SetupError, match=target.url):
                 describe_engine(config)
-            assert not other.headers
+            assert not target.headers
 
 
 def test_tracebacks_are_redacted(monkeypatch, capsys):
@@ -163,7 +163,7 @@ def test_files_of_a_failed_run_contain_no_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(
         commands,
         "_engine_maker",
-        lambda *given, **more: lambda config, asked: ScriptedEngine(Leaking()),
+        lambda *arguments, **options: lambda config, questions: ScriptedEngine(Leaking()),
     )
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), verbose=True))
     result = run_with_progress(run)
@@ -178,7 +178,7 @@ def test_files_of_a_failed_run_contain_no_key(monkeypatch, tmp_path, capfd):
     assert KEY not in output.out + output.err
 
 
-def family(process):
+def command_lines(process):
     """Return the command lines of a process and its running descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
@@ -188,10 +188,10 @@ def family(process):
             except OSError:
                 continue
             children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    lines, waiting = set(), [process]
-    while waiting:
-        result = waiting.pop()
-        waiting += children.get(result, [])
+    lines, pending = set(), [process]
+    while pending:
+        result = pending.pop()
+        pending += children.get(result, [])
         try:
             lines.add(Path(f"/proc/{result}/cmdline").read_bytes())
         except OSError:
@@ -203,45 +203,45 @@ def family(process):
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_process_list_shows_no_key(tmp_path, workers):
     make_questions(tmp_path, 2)
-    seen: set[bytes] = set()
-    done = json.dumps({"answer": "3", "done": True})
+    lines_seen: set[bytes] = set()
+    answer = json.dumps({"answer": "3", "done": True})
     running: list[int] = []
 
     def reply(body):
-        seen.update(family(running[0]))
-        return chat_reply(done)
+        lines_seen.update(command_lines(running[0]))
+        return chat_reply(answer)
 
     with StubServer(chat_answers(reply)) as server:
         address = server.url.replace("//", f"//somebody:{KEY}@")
-        words = [
+        arguments = [
             "--batch", "--benchmark", "questions.jsonl", "--engine", "openai", "--model", "made", "--workers",
             workers, "--image-size", "96x72", "--max-turns", "2", "--output", "runs", "--quiet",
         ]  # fmt: skip
         environment = {**os.environ, "OPENAI_BASE_URL": address, "HF_TOKEN": KEY}
         with subprocess.Popen(
-            [sys.executable, "-m", "render_agent", *words], cwd=tmp_path, env=environment,
+            [sys.executable, "-m", "render_agent", *arguments], cwd=tmp_path, env=environment,
             stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
             running.append(process.pid)
             while process.poll() is None:
-                seen.update(family(process.pid))
+                lines_seen.update(command_lines(process.pid))
                 time.sleep(0.2)
             output = process.stderr.read()
     assert process.returncode == 0, output
     assert server.bodies
-    assert len(seen) > (3 if workers == "2" else 0)
-    assert any(b"render_agent" in line for line in seen)
-    assert not [line for line in seen if KEY.encode() in line]
-    written = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
-    assert not [file for file in written if KEY.encode() in file.read_bytes()]
+    assert len(lines_seen) > (3 if workers == "2" else 0)
+    assert any(b"render_agent" in line for line in lines_seen)
+    assert not [line for line in lines_seen if KEY.encode() in line]
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert KEY.encode() not in output
 
 
 @given(st.text(max_size=200), st.integers(0, 200))
-def test_text_without_keys_is_unchanged(text, place):
+def test_text_without_keys_is_unchanged(text, position):
     assert redact_secrets(text, ["qZ!7xK$wPv2"]) == text
-    whole = f"{text[:place]}qZ!7xK$wPv2{text[place:]}"
-    assert redact_secrets(whole, ["qZ!7xK$wPv2"]) == f"{text[:place]}[key]{text[place:]}"
+    with_key = f"{text[:position]}qZ!7xK$wPv2{text[position:]}"
+    assert redact_secrets(with_key, ["qZ!7xK$wPv2"]) == f"{text[:position]}[key]{text[position:]}"
 
 
 def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
@@ -250,15 +250,15 @@ def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
     reply = json.dumps({"reasoning": f"{KEY} {KEY}", "answer": "A", "done": True})
     chat = chat_answers(lambda body: chat_reply(reply))
 
-    def told(method, path, body):
+    def respond(method, path, body):
         entry = {"id": "made", "owned_by": f"Bearer {KEY}"}
-        known = {"/v1/models": {"data": [entry]}, "/version": {"version": KEY}}
-        result = known.get(path)
+        bodies = {"/v1/models": {"data": [entry]}, "/version": {"version": KEY}}
+        result = bodies.get(path)
         return (
             chat(method, path, body) if result is None else (200, {}, json.dumps(result).encode())
         )
 
-    with StubServer(told) as server:
+    with StubServer(respond) as server:
         options = {"engine": "openai", "model": "made", "base_url": (server.url,), "max_turns": 1}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
         result = run_with_progress(run)
@@ -272,7 +272,7 @@ def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ('File "/opt/venv/lib/python3.11/x.py", line 3', 'File "x.py", line 3'),
         ("at file:///srv/data/scan.ply now", "at scan.ply now"),
@@ -284,8 +284,8 @@ def test_key_repeated_by_a_server_is_not_stored(monkeypatch, tmp_path):
         ("see https://a.org/b/c and 3/4 m", None),
     ],
 )
-def test_absolute_paths_are_shortened_to_names(text, left):
-    assert make_public(text) == (text if left is None else left)
+def test_absolute_paths_are_shortened_to_names(text, expected):
+    assert make_public(text) == (text if expected is None else expected)
 
 
 def test_shared_values_contain_no_paths_or_keys(monkeypatch):

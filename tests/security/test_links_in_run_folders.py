@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from factories.runs import (
-    NullObserver,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -36,16 +36,16 @@ FOLDERS = ("views", "report")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     path, _ = play(folder, make_questions(folder, 2), walking_engine(2), max_turns=4)
     return path
 
 
 @pytest.fixture
-def run(made, tmp_path):
+def run(finished_run, tmp_path):
     """A finished run that tests may damage."""
-    return shutil.copytree(made, tmp_path / "runs" / made.name)
+    return shutil.copytree(finished_run, tmp_path / "runs" / finished_run.name)
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def state_of(folder):
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
-@pytest.mark.parametrize("there", [True, False])
-def test_outward_link_is_refused_first(run, victim, name, there):
+@pytest.mark.parametrize("existing_target", [True, False])
+def test_outward_link_is_refused_first(run, victim, name, existing_target):
     target = victim if name in FOLDERS else victim / "secret.txt"
-    if not there:
+    if not existing_target:
         target = victim / "not yet"
-    if name == "config.json" and there:
+    if name == "config.json" and existing_target:
         shutil.copy(run / name, victim / "secret.txt")
     before = state_of(victim)
     if (run / name).is_dir():
@@ -80,7 +80,7 @@ def test_outward_link_is_refused_first(run, victim, name, there):
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(target)
     with pytest.raises(
-        RunLogError, match="leads out of" if there or name != RUN_FILES[0] else "is not a"
+        RunLogError, match="leads out of" if existing_target or name != RUN_FILES[0] else "is not a"
     ):
         resume_run(RunData(run), {})
     assert state_of(victim) == before
@@ -141,10 +141,10 @@ def test_temporary_files_are_not_written_through_a_link(run, victim):
     assert state_of(victim) == before
 
 
-@pytest.mark.parametrize("place", ["questions", "plans", "assets", "index.html", "plots"])
-def test_pages_are_not_written_through_a_link(run, victim, place):
+@pytest.mark.parametrize("linked", ["questions", "plans", "assets", "index.html", "plots"])
+def test_pages_are_not_written_through_a_link(run, victim, linked):
     (run / "report").mkdir()
-    (run / "report" / place).symlink_to(victim if "." not in place else victim / "secret.txt")
+    (run / "report" / linked).symlink_to(victim if "." not in linked else victim / "secret.txt")
     before = state_of(victim)
     build_report(RunData(run), processes=1)
     assert state_of(victim) == before
@@ -159,11 +159,11 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("file", OUTSIDE)
-@pytest.mark.parametrize("where", ["view", "message"])
-def test_log_cannot_name_images_outside(run, file, where):
+@pytest.mark.parametrize("field", ["view", "message"])
+def test_log_cannot_name_images_outside(run, file, field):
     assert not is_image_name(file)
     lines = [json.loads(line) for line in (run / "turns.jsonl").read_text().splitlines()]
-    if where == "view":
+    if field == "view":
         lines[0]["views"][0]["file"] = file
     else:
         pieces = [piece for entry in lines[0]["messages"] for piece in entry["content"]]
@@ -182,8 +182,10 @@ def test_invalid_scan_path_is_refused(run, file):
         _ = RunData(run).questions
 
 
-def test_image_names_of_a_run_are_valid(made):
-    files = [str(file.relative_to(made)) for file in (made / "views").rglob("*.png")]
+def test_image_names_of_a_run_are_valid(finished_run):
+    files = [
+        str(file.relative_to(finished_run)) for file in (finished_run / "views").rglob("*.png")
+    ]
     assert len(files) > 3
     assert all(map(is_image_name, files))
 
@@ -215,8 +217,7 @@ def test_linked_files_are_not_exported(run, victim, tmp_path):
 def test_shards_with_linked_images_are_not_merged(tmp_path, victim):
     questions = make_questions(tmp_path, 1)
     log = start_run(replace(make_config(tmp_path, questions, max_turns=3), shard="1/1"))
-    log.go(NullObserver(), lambda config, asked: walking_engine(1))
-    log.close()
+    finish_run(log, lambda config, questions: walking_engine(1))
     linked_image(log.path, victim)
     with pytest.raises(RunLogError, match="leads out of"):
         merge_shards(tmp_path / "merged", [RunData(log.path)])

@@ -2,17 +2,15 @@
 
 import json
 import shutil
-from contextlib import closing
 
 import numpy as np
 import pytest
 from factories import valid_files
-from factories.runs import make_config, make_questions
+from factories.runs import finish_run, make_config, make_questions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from render_agent.errors import RenderAgentError
-from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.runner import start_run
 
 # Bytes that break parsers more often than random ones.
@@ -29,7 +27,7 @@ SOME = settings(FEW, max_examples=40)
 
 
 @st.composite
-def damaged(draw, valid):
+def damaged_files(draw, valid):
     """A valid file with up to four parts removed, replaced or repeated."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(1, 4))):
@@ -40,7 +38,7 @@ def damaged(draw, valid):
     return data
 
 
-def refused_or(read):
+def reads_or_refuses(read):
     """Call `read`; errors must be the package's and fit on one line."""
     refusal = "read"
     try:
@@ -68,8 +66,8 @@ def check_scan(data, path):
 @SOME
 @given(data=st.data())
 def test_damaged_scans_are_read_or_refused(suffix, tmp_path, data):
-    content = data.draw(damaged(valid_files.scans(suffix)))
-    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+    content = data.draw(damaged_files(valid_files.scans(suffix)))
+    reads_or_refuses(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
 
 
 @pytest.mark.slow
@@ -77,17 +75,17 @@ def test_damaged_scans_are_read_or_refused(suffix, tmp_path, data):
 @FEW
 @given(data=st.data())
 def test_damaged_scans_of_native_libraries_are_read_or_refused(suffix, tmp_path, data):
-    content = data.draw(damaged(valid_files.scans(suffix)))
-    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+    content = data.draw(damaged_files(valid_files.scans(suffix)))
+    reads_or_refuses(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
 
 
 @pytest.mark.parametrize("kind", ["splats", "splat_plys"])
 @SOME
 @given(data=st.data())
 def test_damaged_splats_are_read_or_refused(kind, tmp_path, data):
-    content = data.draw(damaged(getattr(valid_files, kind)()))
+    content = data.draw(damaged_files(getattr(valid_files, kind)()))
     suffix = "splat" if kind == "splats" else "ply"
-    refused_or(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
+    reads_or_refuses(lambda: check_scan(content, tmp_path / f"scan.{suffix}"))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "tsv", "parquet"])
@@ -97,18 +95,18 @@ def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
     from render_agent.tasks.question_files import load_questions
 
     path = tmp_path / f"questions.{suffix}"
-    path.write_bytes(data.draw(damaged(valid_files.questions(suffix))))
+    path.write_bytes(data.draw(damaged_files(valid_files.questions(suffix))))
 
     def read():
         for question in load_questions(path, "vsibench"):
             assert question.id.isprintable()
             assert question.scene.isprintable()
 
-    refused_or(read)
+    reads_or_refuses(read)
 
 
 @SOME
-@given(damaged((json.dumps(valid_files.ANNOTATIONS).encode(),)))
+@given(damaged_files((json.dumps(valid_files.ANNOTATIONS).encode(),)))
 def test_damaged_annotations_are_read_or_refused(tmp_path, content):
     from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
     from render_agent.scans.annotation_rooms.annotations import read_annotations
@@ -120,11 +118,11 @@ def test_damaged_annotations_are_read_or_refused(tmp_path, content):
         for result in read_annotations(path).values():
             assert np.isfinite(build_annotated_room(result, path).points).all()
 
-    refused_or(read)
+    reads_or_refuses(read)
 
 
 @SOME
-@given(damaged((json.dumps(valid_files.TRUTH).encode(),)))
+@given(damaged_files((json.dumps(valid_files.TRUTH).encode(),)))
 def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content):
     from render_agent.tasks.ground_truth import load_facts
     from render_agent.tasks.rows import question_from_row
@@ -135,10 +133,10 @@ def test_damaged_ground_truth_beside_a_scan_is_read_or_refused(tmp_path, content
 
     def read():
         for facts in load_facts([question]).values():
-            boxes = [box for some in facts.boxes.values() for box in some]
+            boxes = [box for group in facts.boxes.values() for box in group]
             assert all(np.isfinite(box.corners).all() for box in boxes)
 
-    refused_or(read)
+    reads_or_refuses(read)
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +144,7 @@ def finished(tmp_path_factory):
     """The folder of a finished run of two turns."""
     folder = tmp_path_factory.mktemp("finished")
     run = start_run(make_config(folder, make_questions(folder), max_turns=2))
-    with closing(run):
-        run.go(NullObserver())
+    finish_run(run)
     return run.path
 
 
@@ -156,12 +153,12 @@ def finished(tmp_path_factory):
 @given(data=st.data())
 def test_damaged_run_folders_are_reported(name, finished, tmp_path, type_in, data):
     """`ls` and `show` report the damage; no other error escapes."""
-    content = data.draw(damaged(((finished / name).read_bytes(),)))
-    place = tmp_path / finished.name
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(finished, place)
-    (place / name).write_bytes(content)
-    for words in (("ls",), ("show", place), ("show", place, "0"), ("rescore", place)):
-        code, _, output = type_in(*words, "--output", tmp_path, folder=tmp_path)
+    content = data.draw(damaged_files(((finished / name).read_bytes(),)))
+    folder = tmp_path / finished.name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(finished, folder)
+    (folder / name).write_bytes(content)
+    for arguments in (("ls",), ("show", folder), ("show", folder, "0"), ("rescore", folder)):
+        code, _, output = type_in(*arguments, "--output", tmp_path, folder=tmp_path)
         assert code in (0, 1), output
         assert "Traceback" not in output

@@ -22,16 +22,16 @@ from render_agent.util.contained_paths import is_image_name
 from render_agent.util.safe_parse import ValidationError
 from render_agent.views.image_store import question_file, safe_name, scene_file
 
-ODD = [
+ODD_NAMES = [
     "..", ".", "", "/etc/passwd", "..\\..\\x", "C:\\x", "a\x00b", "a\x1b[2Jb", "\u202egnp.exe", "x" * 5000, "A", "a",
     "É", "E\u0301", "con", "CON", "lpt9", "scenes", "a.", "a ", ".hidden", "-rf", "$HOME", "%2e%2e", "<script>", "\ud800",
     "ﬁ", "fi", "ı", "i",
 ]  # fmt: skip
 
-SIGNS = st.text(st.sampled_from("aA.é\u0301/\\\0\n ~-_0:con\u202e"), max_size=12)
+ODD_TEXTS = st.text(st.sampled_from("aA.é\u0301/\\\0\n ~-_0:con\u202e"), max_size=12)
 
 
-def assert_one_harmless_part(name):
+def assert_safe_component(name):
     assert name.isascii()
     assert name not in ("", ".", "..")
     assert not set(name) & set('/\\:*?"<>|\0')
@@ -41,47 +41,47 @@ def assert_one_harmless_part(name):
     assert name.partition(".")[0].lower() not in {"con", "prn", "aux", "nul", "com1", "lpt9"}
 
 
-@given(SIGNS, SIGNS)
-def test_names_map_to_distinct_files_on_any_file_system(one, other):
-    assert_one_harmless_part(safe_name(one))
-    if one != other:
-        mine, theirs = (
+@given(ODD_TEXTS, ODD_TEXTS)
+def test_names_map_to_distinct_files_on_any_file_system(first, second):
+    assert_safe_component(safe_name(first))
+    if first != second:
+        first_file, second_file = (
             unicodedata.normalize("NFC", safe_name(name)).casefold().rstrip(". ")
-            for name in (one, other)
+            for name in (first, second)
         )
-        assert mine != theirs
-        assert question_file(one, 0, "ego").lower() != scene_file(other, "ego").lower()
+        assert first_file != second_file
+        assert question_file(first, 0, "ego").lower() != scene_file(second, "ego").lower()
 
 
 def test_odd_names_become_safe_distinct_path_components():
-    for name in ODD:
-        assert_one_harmless_part(safe_name(name))
+    for name in ODD_NAMES:
+        assert_safe_component(safe_name(name))
         for file in (question_file(name, 3, "ego"), scene_file(name, "top")):
             assert is_image_name(file)
-    assert len({safe_name(name).lower() for name in ODD}) == len(set(ODD))
+    assert len({safe_name(name).lower() for name in ODD_NAMES}) == len(set(ODD_NAMES))
     assert len(safe_name("../x").rpartition(".")[2]) * 4 >= 128, "bits of the hash"
 
 
-def row(**changed):
+def row(**changes):
     return {
         "id": "1", "dataset": "scannet", "scene_name": "a", "question_type": "object_counting",
         "question": "How many?", "ground_truth": "2", "options": None,
-    } | changed  # fmt: skip
+    } | changes  # fmt: skip
 
 
 @pytest.mark.parametrize("column", ["id", "dataset", "scene_name"])
-@pytest.mark.parametrize("sign", ["\0", "\n", "\x1b", "\x9b", "\u202e", "\ud800"])
-def test_unprintable_names_are_refused(column, sign):
+@pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x9b", "\u202e", "\ud800"])
+def test_unprintable_names_are_refused(column, character):
     with pytest.raises(QuestionsError, match=f"{column} "):
-        question_from_row(row(**{column: f"a{sign}b"}), "mine", None)
+        question_from_row(row(**{column: f"a{character}b"}), "mine", None)
 
 
 @pytest.mark.parametrize("scene", ["..", "../a", "/a", "a/b", "a\\b", "", "."])
 def test_scans_are_searched_only_in_their_folder(tmp_path, scene):
     inner = tmp_path / "data" / "scans"
     (inner / "a").mkdir(parents=True)
-    for place in (tmp_path, tmp_path / "data", inner, inner / "a"):
-        (place / "a.ply").write_bytes(b"ply\n")
+    for folder in (tmp_path, tmp_path / "data", inner, inner / "a"):
+        (folder / "a.ply").write_bytes(b"ply\n")
     (inner / "a" / "a_vh_clean_2.ply").write_bytes(b"ply\n")
     assert not is_safe_name(scene)
     assert find_scan("scannet", scene, {"scannet": (str(tmp_path / "data"),)}) is None
@@ -106,8 +106,8 @@ def test_same_scene_name_in_two_datasets_is_refused():
 def test_run_with_odd_names_stays_in_its_folder(tmp_path):
     names = ["../../up", "/abs", "con", "A", "a", "É", "E\u0301", "x" * 300, "<b>", "scenes"]
     questions = make_questions(tmp_path, 1)
-    given = json.loads(questions.read_text())
-    rows = [given | {"id": name} for name in names]
+    row = json.loads(questions.read_text())
+    rows = [row | {"id": name} for name in names]
     questions.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     before = set(tmp_path.rglob("*"))
     path, result = play(tmp_path, questions, walking_engine(0), max_turns=2, views="free")
@@ -119,17 +119,17 @@ def test_run_with_odd_names_stays_in_its_folder(tmp_path):
 
 
 def test_requested_views_are_not_paths(tmp_path):
-    asked = ["../../up", "/etc/passwd", "..", "ego/../../x", "ego\0", "x" * 5000, 10**40, -1]
-    said = [json.dumps({"view": view, "rotation_angle_degrees": 10}) for view in asked]
+    requests = ["../../up", "/etc/passwd", "..", "ego/../../x", "ego\0", "x" * 5000, 10**40, -1]
+    replies = [json.dumps({"view": view, "rotation_angle_degrees": 10}) for view in requests]
     questions = make_questions(tmp_path, 1)
     before = set(tmp_path.rglob("*"))
-    engine = ScriptedEngine(ReplayPolicy({"*": said}))
-    path, _ = play(tmp_path, questions, engine, max_turns=len(said) + 1)
+    engine = ScriptedEngine(ReplayPolicy({"*": replies}))
+    path, _ = play(tmp_path, questions, engine, max_turns=len(replies) + 1)
     new = set(tmp_path.rglob("*")) - before - {path.parent, path}
     assert all(path in file.parents for file in new)
-    shown = [str(file.relative_to(path)) for file in (path / "views").rglob("*.png")]
-    assert len(shown) > len(asked)
-    assert all(map(is_image_name, shown))
+    images = [str(file.relative_to(path)) for file in (path / "views").rglob("*.png")]
+    assert len(images) > len(requests)
+    assert all(map(is_image_name, images))
 
 
 @pytest.mark.parametrize("name", ["x" * 1_000_000, "\x1b[2J" * 100_000])
@@ -154,9 +154,9 @@ def test_long_names_are_shortened_in_messages(tmp_path, name):
 
 def test_scan_with_odd_name_can_be_used_and_resumed(tmp_path):
     make_questions(tmp_path, 1)
-    odd = tmp_path / "a\n\x1b[2J\u202eb.ply"
-    (tmp_path / "room.ply").rename(odd)
-    config = make_config(tmp_path, "x", batch=False, ply=str(odd), question="What?")
+    scan = tmp_path / "a\n\x1b[2J\u202eb.ply"
+    (tmp_path / "room.ply").rename(scan)
+    config = make_config(tmp_path, "x", batch=False, ply=str(scan), question="What?")
     run = start_run(config.__class__(**{**config.to_json(), "benchmark": "vsibench"}))
     run.close()
     assert RunData(run.path).questions[0].scene == "a\\n\\u001b[2J\\u202eb"

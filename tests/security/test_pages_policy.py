@@ -1,4 +1,4 @@
-"""Pages escape all text from outside, and their policy would stop what was not escaped."""
+"""Pages escape all untrusted text, and their content policy blocks injected markup."""
 
 import json
 import re
@@ -57,7 +57,7 @@ STOPPED = {
 
 
 @pytest.fixture
-def watched(browser):
+def watched_page(browser):
     """A browser page that records policy violations."""
     context = with_timeout(browser.new_context())
     context.add_init_script(WATCHED)
@@ -87,9 +87,9 @@ def hostile(tmp_path_factory):
     step = json.dumps({"reasoning": HOSTILE, "forward_meters": 0.2})
     runs = []
     for answer in ("3", "4"):
-        done = json.dumps({"answer": answer, "done": True, "reasoning": HOSTILE})
-        said = [f"<think>{HOSTILE}</think>{step}", HOSTILE, done]
-        path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy({"*": said})), max_turns=4)
+        answer_reply = json.dumps({"answer": answer, "done": True, "reasoning": HOSTILE})
+        replies = [f"<think>{HOSTILE}</think>{step}", HOSTILE, answer_reply]
+        path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy({"*": replies})), max_turns=4)
         record = json.loads((path / "config.json").read_text())
         record["notes"] = [HOSTILE]
         record["engine"] |= {"model": HOSTILE, "note": HOSTILE}
@@ -102,9 +102,9 @@ def hostile(tmp_path_factory):
 def pages(hostile):
     """All pages of these runs, including a comparison."""
     index = build_index(RunData(hostile[0]))
-    words = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
-    said = CliRunner().invoke(cli, words)
-    assert said.exit_code == 0, said.output
+    arguments = ["compare", *map(str, hostile), "--page", str(hostile[0].parent / "pages?#%41")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
     compared = hostile[0].parent / "pages?#%41"
     return [*sorted(index.parent.rglob("*.html")), *sorted(compared.rglob("*.html"))]
 
@@ -130,19 +130,20 @@ def test_pages_state_a_strict_policy(pages):
         assert all(values in (["'self'"], ["'none'"]) for values in policy.values())
 
 
-def test_pages_do_not_violate_their_policy(pages, watched):
+def test_pages_do_not_violate_their_policy(pages, watched_page):
     for page in pages:
-        watched.goto(page.as_uri())
-        watched.evaluate(
+        watched_page.goto(page.as_uri())
+        watched_page.evaluate(
             "document.querySelectorAll('details').forEach(part => { part.open = true })"
         )
-        assert watched.evaluate("window.forbidden") == [], page.name
-        assert watched.title() != "taken"
+        assert watched_page.evaluate("window.forbidden") == [], page.name
+        assert watched_page.title() != "taken"
         assert (
-            watched.locator("main script, main iframe, main [onerror], main [onload]").count() == 0
+            watched_page.locator("main script, main iframe, main [onerror], main [onload]").count()
+            == 0
         )
-        lost = "[...document.images].filter(one => one.complete && !one.naturalWidth && one.loading != 'lazy')"
-        assert watched.evaluate(f"{lost}.length") == 0
+        broken_images = "[...document.images].filter(one => one.complete && !one.naturalWidth && one.loading != 'lazy')"
+        assert watched_page.evaluate(f"{broken_images}.length") == 0
 
 
 TEMPLATES = sorted((TREE / "render_agent").rglob("templates/*.html"))
@@ -162,7 +163,7 @@ def test_templates_have_no_safe_filter_or_inline_code():
 
 
 @contextmanager
-def served(routes):
+def serve(routes):
     server = LocalServer()
     server.start(routes)
     try:
@@ -171,56 +172,58 @@ def served(routes):
         server.close()
 
 
-def trigger_injected(watched):
+def trigger_injected(watched_page):
     """Trigger the injected markup, and wait until the policy has blocked all of it."""
-    watched.locator("#j").evaluate("link => link.click()")
-    watched.locator("#f").evaluate("form => form.requestSubmit()")
-    wanted = STOPPED - {"frame-src", "object-src"}
+    watched_page.locator("#j").evaluate("link => link.click()")
+    watched_page.locator("#f").evaluate("form => form.requestSubmit()")
+    expected = STOPPED - {"frame-src", "object-src"}
     until = time.monotonic() + BROWSER_TIMEOUT_MS / 1000
     # Polled from here, because the policy forbids the eval of wait_for_function.
-    while not wanted <= set(watched.evaluate("window.forbidden")):
+    while not expected <= set(watched_page.evaluate("window.forbidden")):
         assert time.monotonic() < until
-        watched.wait_for_timeout(20)
-    assert watched.title() != "taken"
-    assert watched.evaluate("getComputedStyle(document.body).display") != "none"
+        watched_page.wait_for_timeout(20)
+    assert watched_page.title() != "taken"
+    assert watched_page.evaluate("getComputedStyle(document.body).display") != "none"
 
 
-def test_injected_markup_is_blocked_on_disk(pages, watched):
+def test_injected_markup_is_blocked_on_disk(pages, watched_page):
     page = next(page for page in pages if page.name == "index.html")
     text = page.read_text("utf-8")
     spoilt = page.with_name("spoilt.html")
     spoilt.write_text(text.replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    watched.goto(spoilt.as_uri())
-    trigger_injected(watched)
+    watched_page.goto(spoilt.as_uri())
+    trigger_injected(watched_page)
     spoilt.unlink()
 
 
-def test_injected_markup_is_blocked_on_served_pages(hostile, watched, tmp_path):
+def test_injected_markup_is_blocked_on_served_pages(hostile, watched_page, tmp_path):
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
     index = build_report(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    with served(report_routes(RunData(run))) as server:
+    with serve(report_routes(RunData(run))) as server:
         address = f"{server.address}report/questions/{page.name}"
-        with urllib.request.urlopen(address) as got:
-            assert "frame-ancestors 'none'" in got.headers["Content-Security-Policy"]
-            assert "unsafe" not in got.headers["Content-Security-Policy"]
-        watched.goto(address)
-        trigger_injected(watched)
+        with urllib.request.urlopen(address) as response:
+            assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+            assert "unsafe" not in response.headers["Content-Security-Policy"]
+        watched_page.goto(address)
+        trigger_injected(watched_page)
 
 
-def test_live_page_does_not_violate_its_policy(hostile, watched, tmp_path):
+def test_live_page_does_not_violate_its_policy(hostile, watched_page, tmp_path):
     """The page of a run in progress polls for updates."""
     run = Path(shutil.copytree(hostile[0], tmp_path / "run"))
     (run / "results.json").unlink()
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     build_report(RunData(run), processes=1, diagnose=False)
-    with served(report_routes(RunData(run))) as server:
-        with watched.expect_response(lambda got: got.request.resource_type == "fetch"):
-            watched.goto(f"{server.address}report/index.html")
-        assert watched.evaluate("window.forbidden") == []
-        assert watched.title() != "taken"
+    with serve(report_routes(RunData(run))) as server:
+        with watched_page.expect_response(
+            lambda response: response.request.resource_type == "fetch"
+        ):
+            watched_page.goto(f"{server.address}report/index.html")
+        assert watched_page.evaluate("window.forbidden") == []
+        assert watched_page.title() != "taken"
 
 
 @pytest.mark.parametrize(
@@ -234,33 +237,33 @@ def test_invalid_reply_is_refused(body):
             "Origin": engine.address[:-1],
             TOKEN_HEADER: engine._server.token,
         }
-        asked = urllib.request.Request(f"{engine.address}reply", body, headers)
+        request = urllib.request.Request(f"{engine.address}reply", body, headers)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked)
+            urllib.request.urlopen(request)
         with refused.value:
             assert refused.value.code == 400
     finally:
         engine.close()
 
 
-def test_human_engine_page_escapes_markup(watched):
+def test_human_engine_page_escapes_markup(watched_page):
     question = Question("a", HOSTILE, HOSTILE, HOSTILE, "single", HOSTILE, "letter",
                         (f"A. {HOSTILE}", f"B. {HOSTILE}"))  # fmt: skip
-    told = [{"type": "text", "text": f"{HOSTILE}\nIn words.\n\nTurn 1. {HOSTILE}"}]
+    content = [{"type": "text", "text": f"{HOSTILE}\nIn words.\n\nTurn 1. {HOSTILE}"}]
     messages = [
         {"role": "system", "content": [{"type": "text", "text": HOSTILE}]},
-        {"role": "user", "content": told},
+        {"role": "user", "content": content},
     ]
     engine = HumanEngine([question], ["ego"], 3, name=HOSTILE)
     try:
         engine.submit([Request("a", 0, messages, load_image=lambda file: None)])
-        watched.goto(engine.address)
-        assert HOSTILE in watched.locator("h1").text_content()
-        assert watched.evaluate("window.forbidden") == []
-        assert watched.locator("main script, main img[src=x]").count() == 0
-        assert watched.title() != "taken"
-        with urllib.request.urlopen(engine.address) as got:
-            policy = got.headers["Content-Security-Policy"]
+        watched_page.goto(engine.address)
+        assert HOSTILE in watched_page.locator("h1").text_content()
+        assert watched_page.evaluate("window.forbidden") == []
+        assert watched_page.locator("main script, main img[src=x]").count() == 0
+        assert watched_page.title() != "taken"
+        with urllib.request.urlopen(engine.address) as response:
+            policy = response.headers["Content-Security-Policy"]
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
     finally:

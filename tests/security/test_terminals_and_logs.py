@@ -36,18 +36,18 @@ MARKUP = "[/red] [bold]x[/] [link=http://evil.example]y[/link] :warning: [unclos
 
 @pytest.mark.parametrize("text", COMMANDING)
 def test_control_characters_are_escaped(text):
-    seen = escape_unsafe(f"a{text}b")
-    assert seen.encode().decode() == seen
-    assert not [sign for sign in seen if not sign.isprintable()]
-    assert seen.startswith("a")
-    assert "\\u" in seen or "\\b" in seen or "\\r" in seen
+    escaped = escape_unsafe(f"a{text}b")
+    assert escaped.encode().decode() == escaped
+    assert not [sign for sign in escaped if not sign.isprintable()]
+    assert escaped.startswith("a")
+    assert "\\u" in escaped or "\\b" in escaped or "\\r" in escaped
     assert not is_plain(text)
 
 
 @given(st.text())
 def test_visible_text_is_unchanged(text):
-    seen = escape_unsafe(text)
-    assert escape_unsafe(seen) == seen
+    escaped = escape_unsafe(text)
+    assert escape_unsafe(escaped) == escaped
     assert is_plain(escape_name(text))
     assert "\n" not in escape_line(text)
     assert json.loads(printable_json([text, {text: text}])) == [text, {text: text}]
@@ -86,8 +86,8 @@ def hostile(tmp_path_factory):
     rows[1]["options"] = [f"A. {HOSTILE}", "B. right"]
     rows[0]["id"] = "[/red] [unclosed"
     questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = [HOSTILE, json.dumps({"answer": f"3 {HOSTILE}", "done": True})]
-    return play(folder, questions, ScriptedEngine(ReplayPolicy({"*": said})), max_turns=3)[0]
+    replies = [HOSTILE, json.dumps({"answer": f"3 {HOSTILE}", "done": True})]
+    return play(folder, questions, ScriptedEngine(ReplayPolicy({"*": replies})), max_turns=3)[0]
 
 
 def assert_printable(text):
@@ -95,7 +95,7 @@ def assert_printable(text):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("show", "{run}"), ("show", "{run}", "1"), ("show", "{run}", "[/red] [unclosed"), ("ls",),
         ("show", "{run}", "1", "--json"), ("show", "{run}", "--json"),
@@ -103,17 +103,17 @@ def assert_printable(text):
         ("compare", "{run}", "{copy}"),
     ],
 )  # fmt: skip
-def test_commands_escape_control_characters(hostile, words, type_in):
+def test_commands_escape_control_characters(hostile, arguments, type_in):
     copy = hostile.parent / "copies" / hostile.name
     if not copy.exists():
         shutil.copytree(hostile, copy)
-    named = {"{run}": str(hostile), "{copy}": str(copy)}
-    given_words = [named.get(word, word) for word in words]
+    paths = {"{run}": str(hostile), "{copy}": str(copy)}
+    given_words = [paths.get(word, word) for word in arguments]
     code, out, err = type_in(*given_words, "--output", hostile.parent, folder=hostile.parent)
-    assert code == (2 if words[-1] == "\x1b[2J" else 0), err
+    assert code == (2 if arguments[-1] == "\x1b[2J" else 0), err
     assert_printable(out)
     assert_printable(err)
-    if words[2:] == ("1", "--json"):
+    if arguments[2:] == ("1", "--json"):
         assert json.loads(out)[0]["reply"] == HOSTILE
 
 

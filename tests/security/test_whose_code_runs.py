@@ -23,28 +23,28 @@ def policy(questions, seed):
 """
 
 
-def started(folder, *words, code=0, **streams):
+def start_program(folder, *arguments, code=0, **streams):
     """Run the program in a subprocess in a folder; return standard output and standard error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "render_agent", *map(str, words)],
+    result = subprocess.run(
+        [sys.executable, "-m", "render_agent", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])},
         text=True,
         check=False,
         **streams,
     )
-    assert done.returncode == code, done.stderr
-    return (done.stdout or "") + (done.stderr or "")
+    assert result.returncode == code, result.stderr
+    return (result.stdout or "") + (result.stderr or "")
 
 
 @pytest.fixture
 def typed(type_in, monkeypatch):
     """Return a function that runs the program in this process; it returns standard output and standard error."""
 
-    def run(folder, *words, code=0):
+    def run(folder, *arguments, code=0):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
-        ended, out, err = type_in(*words, folder=folder)
-        assert ended == code, err
+        exit_code, out, err = type_in(*arguments, folder=folder)
+        assert exit_code == code, err
         return out + err
 
     return run
@@ -70,19 +70,19 @@ def evil(tmp_path):
 CONFIG, SWEEP = ("--config", "config.yaml"), ("sweep", "sweep.yaml")
 
 
-@pytest.mark.parametrize("words", [(*CONFIG, "--dry-run"), (*SWEEP, "--dry-run"), (*SWEEP, "--dry-run", "--allow-code"), CONFIG, SWEEP])  # fmt: skip
-def test_config_file_runs_no_code(evil, typed, words):
-    refused = "--dry-run" not in words
-    output = typed(evil, *words, code=2 if refused else 0)
+@pytest.mark.parametrize("arguments", [(*CONFIG, "--dry-run"), (*SWEEP, "--dry-run"), (*SWEEP, "--dry-run", "--allow-code"), CONFIG, SWEEP])  # fmt: skip
+def test_config_file_runs_no_code(evil, typed, arguments):
+    refused = "--dry-run" not in arguments
+    output = typed(evil, *arguments, code=2 if refused else 0)
     assert not (evil / "ran").exists()
     if refused:
         assert f"program, {evil / 'evil.py'}," in output
         assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("words", [(*CONFIG, "--allow-code"), (*CONFIG, "--model", "evil.py")])
-def test_command_line_can_permit_code(evil, typed, words):
-    typed(evil, *words)
+@pytest.mark.parametrize("arguments", [(*CONFIG, "--allow-code"), (*CONFIG, "--model", "evil.py")])
+def test_command_line_can_permit_code(evil, typed, arguments):
+    typed(evil, *arguments)
     assert (evil / "ran").exists()
 
 
@@ -99,19 +99,19 @@ def test_resuming_runs_no_code_from_the_run_folder(evil, typed):
     assert (evil / "ran").exists()
 
 
-def everything(folder):
+def snapshot(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_dry_run_of_resuming_changes_nothing(evil, typed):
     path, _ = play(evil, evil / "questions.jsonl", walking_engine(2), max_turns=5)
     truncate_log(path, 3)
-    before = everything(path)
+    before = snapshot(path)
     output = typed(evil, "--continue", path, "--dry-run")
     assert f"{path.name} has 3 turns of 2 questions" in output
     printed = json.loads(typed(evil, "--continue", path, "--dry-run", "--json"))
     assert (printed["turns"], printed["active"]) == (3, 1)
-    assert everything(path) == before
+    assert snapshot(path) == before
     assert "--max-turns cannot change" in typed(
         evil, "--continue", path, "--dry-run", "--max-turns", "3", code=2
     )
@@ -134,6 +134,6 @@ def test_dry_runs_clean_up(evil, typed):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing")
 def test_full_standard_output_is_one_sentence(evil):
     with Path("/dev/full").open("w") as full:
-        output = started(evil, "ls", code=1, stdout=full, stderr=subprocess.PIPE)
+        output = start_program(evil, "ls", code=1, stdout=full, stderr=subprocess.PIPE)
     assert "cannot write standard output: No space left on device" in output
     assert "Traceback" not in output

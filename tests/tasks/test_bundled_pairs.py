@@ -74,4 +74,4 @@ def test_edited_rooms_are_physically_possible(questions):
             scene = reader.read(question.scan, question.scene)
             rooms[question.scene] = RoomPhysics(scene, question)
     faults = {(name, edit): rooms[name].faults(edit) for name, edit in edits}
-    assert not {key: found for key, found in faults.items() if found}
+    assert not {key: problems for key, problems in faults.items() if problems}

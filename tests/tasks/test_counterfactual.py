@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def chosen(folder, *changes, **options):
+def selected_questions(folder, *changes, **options):
     return build(make_config(folder, folder / "questions.jsonl", change=changes, **options)).questions()  # fmt: skip
 
 
@@ -33,19 +33,20 @@ CHANGES = (
 
 
 @pytest.fixture(scope="module")
-def family(folder):
+def all_questions(folder):
     """All questions about the room, with their counterparts for every change."""
-    return chosen(folder, *CHANGES)
+    return selected_questions(folder, *CHANGES)
 
 
-def of(family, *changes):
-    return [q for q in family if q.change and q.change.kind in changes]
+def changed_by(all_questions, *changes):
+    return [q for q in all_questions if q.change and q.change.kind in changes]
 
 
-def truths_of(family, change):
+def truths_of(all_questions, change):
     """Return original question id -> (ground truth of its counterpart, whether the answer must change)."""
     return {
-        q.change.original_id: (q.ground_truth, q.change.changes_answer) for q in of(family, change)
+        q.change.original_id: (q.ground_truth, q.change.changes_answer)
+        for q in changed_by(all_questions, change)
     }
 
 
@@ -64,20 +65,20 @@ def truths_of(family, change):
         ("letters", {"near": ("lamp", False), "side": ("left", False), "way": ("Turn Right", False)}),
     ],
 )  # fmt: skip
-def test_ground_truth_follows_from_the_change(family, change, truths):
-    assert truths_of(family, change) == truths
+def test_ground_truth_follows_from_the_change(all_questions, change, truths):
+    assert truths_of(all_questions, change) == truths
 
 
-def test_answer_changes_only_if_named_objects_move(family):
-    named, unnamed = truths_of(family, "move"), truths_of(family, "move:other")
-    assert {name for name, (_, must) in named.items() if must} == {"far", "near", "side"}
-    assert unnamed.keys() == named.keys()
-    assert not any(must for _, must in unnamed.values())
-    assert not any(must for _, must in truths_of(family, "recolour").values())
+def test_answer_changes_only_if_named_objects_move(all_questions):
+    moved, moved_others = truths_of(all_questions, "move"), truths_of(all_questions, "move:other")
+    assert {name for name, (_, must) in moved.items() if must} == {"far", "near", "side"}
+    assert moved_others.keys() == moved.keys()
+    assert not any(must for _, must in moved_others.values())
+    assert not any(must for _, must in truths_of(all_questions, "recolour").values())
 
 
-def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
-    questions = [q for q in family if q.change and q.type != "route_planning"]
+def test_ground_truth_matches_the_boxes_of_the_edited_room(all_questions):
+    questions = [q for q in all_questions if q.change and q.type != "route_planning"]
     facts = load_facts(questions)
     assert {q.change.kind for q in questions} == set(CHANGES) - {"remove:piano", "move:clock"}
     for question in questions:
@@ -87,8 +88,8 @@ def test_ground_truth_matches_the_boxes_of_the_edited_room(family):
             assert float(before) == pytest.approx(float(question.change.to_original(after)), rel=0.05) if question.answer_form == "number" else before == question.change.to_original(after)  # fmt: skip
 
 
-def test_moved_objects_overlap_nothing(family):
-    questions = of(family, "move", "move:other", "add", "swap")
+def test_moved_objects_overlap_nothing(all_questions):
+    questions = changed_by(all_questions, "move", "move:other", "add", "swap")
     facts = load_facts(questions)
     for question in questions:
         boxes = [box for group in facts[question.scene].boxes.values() for box in group]
@@ -100,8 +101,8 @@ def test_moved_objects_overlap_nothing(family):
         assert floors == {0.0}
 
 
-def test_order_rotates_all_options(family):
-    pairs = {q.id: q for q in family}
+def test_order_rotates_all_options(all_questions):
+    pairs = {q.id: q for q in all_questions}
     before, after = pairs["near"], pairs["near-order"]
     texts = [option[3:] for option in before.options], [option[3:] for option in after.options]
     assert sorted(texts[0]) == sorted(texts[1])
@@ -111,16 +112,16 @@ def test_order_rotates_all_options(family):
     assert after.change.to_original(None) is None
 
 
-def test_option_texts_map_to_original_letters(family):
-    (question,) = (q for q in family if q.id == "side-letters")
+def test_option_texts_map_to_original_letters(all_questions):
+    (question,) = (q for q in all_questions if q.id == "side-letters")
     assert question.options == ()
     assert "left, right" in question.text
     assert [question.change.to_original(word) for word in ("left", "The right.", "up")] == ["A", "B", None]  # fmt: skip
 
 
-def test_questions_without_counterpart_keep_the_reason(family):
-    assert len([q for q in family if q.change is None]) == 7
-    reasons = left_out(family)
+def test_questions_without_counterpart_keep_the_reason(all_questions):
+    assert len([q for q in all_questions if q.change is None]) == 7
+    reasons = left_out(all_questions)
     assert all(reason for _, reason in reasons)
     num_missing = Counter()
     for (change, _), number in reasons.items():
@@ -128,19 +129,19 @@ def test_questions_without_counterpart_keep_the_reason(family):
     expected = {"remove": 1, "inverse": 6, "move:clock": 7, "remove:piano": 7}
     assert {change: num_missing[change] for change in expected} == expected
     for change in CHANGES:
-        assert num_missing[change] + len(of(family, change)) == 7
+        assert num_missing[change] + len(changed_by(all_questions, change)) == 7
 
 
 def test_changes_depend_on_the_seed_only(folder):
     first, second, other_seed = (
-        chosen(folder, "recolour", "order", seed=seed) for seed in (3, 3, 8)
+        selected_questions(folder, "recolour", "order", seed=seed) for seed in (3, 3, 8)
     )
     assert first == second != other_seed
 
 
 def test_run_without_any_pair_is_rejected(folder):
     with pytest.raises(QuestionsError, match="piano"):
-        chosen(folder, "remove:piano")
+        selected_questions(folder, "remove:piano")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_mirrored_box_has_mirrored_corners_and_right_handed_axes():
     assert np.linalg.det(mirrored.axes) > 0
 
 
-def test_damaged_files_next_to_scans_are_left_out_of_reports(tmp_path, caplog):
+def test_reports_ignore_damaged_files_next_to_scans(tmp_path, caplog):
     """Regression test: one damaged JSON file ended the whole report."""
     questions = []
     for name in ("room00", "room01"):
@@ -47,10 +47,10 @@ def test_damaged_files_next_to_scans_are_left_out_of_reports(tmp_path, caplog):
         questions.append(
             Question(name, "b", "d", name, "object_counting", "How many?", "number", scan=scan)
         )
-    whole = load_facts(questions)
+    expected = load_facts(questions)
     damaged = tmp_path / "room00.json"
     damaged.write_bytes(damaged.read_bytes()[:3000])
-    assert load_facts(questions, skip=()).keys() == whole.keys() - {"room00"}
+    assert load_facts(questions, skip=()).keys() == expected.keys() - {"room00"}
     assert str(damaged) in caplog.text
     with pytest.raises(QuestionsError, match=r"room00\.json"):  # a run that needs it
         load_facts(questions)

@@ -15,7 +15,7 @@ def question(kind, text, options=()):
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "named"),
+    ("kind", "text", "expected"),
     [
         ("object_counting", "How many trash can(s) are in this room?", ("trash can",)),
         (
@@ -42,8 +42,8 @@ def question(kind, text, options=()):
         ("other", "How many chairs are there?", ()),
     ],
 )
-def test_named_categories(kind, text, named):
-    assert named_categories(question(kind, text)) == named
+def test_named_categories(kind, text, expected):
+    assert named_categories(question(kind, text)) == expected
 
 
 def test_all_vsibench_questions_name_their_objects():

@@ -82,11 +82,11 @@ def test_json_has_the_same_questions(official, tmp_path):
     assert len(questions) == 5130
 
 
-@pytest.mark.parametrize("named", [by_vlmevalkit, by_easi])
-def test_tsv_has_the_same_questions(official, tmp_path, named):
+@pytest.mark.parametrize("rename_columns", [by_vlmevalkit, by_easi])
+def test_tsv_has_the_same_questions(official, tmp_path, rename_columns):
     rows, questions = official
-    found = load_questions(write_tsv(tmp_path / "VSI-Bench.tsv", named(rows)), "vsibench")
-    assert without_pruned(found) == without_pruned(questions)
+    loaded = load_questions(write_tsv(tmp_path / "VSI-Bench.tsv", rename_columns(rows)), "vsibench")
+    assert without_pruned(loaded) == without_pruned(questions)
 
 
 def test_parquet_has_the_same_questions(official, tmp_path):
@@ -99,11 +99,11 @@ def test_parquet_has_the_same_questions(official, tmp_path):
     assert load_questions(path, "vsibench") == questions
 
 
-@pytest.mark.parametrize("broken", [b"", b"PAR1 without data", b"{}"])
-def test_broken_parquet_file_is_named(tmp_path, broken):
+@pytest.mark.parametrize("damage", [b"", b"PAR1 without data", b"{}"])
+def test_broken_parquet_file_is_named(tmp_path, damage):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = tmp_path / "x.parquet"
-    path.write_bytes(broken)
+    path.write_bytes(damage)
     with pytest.raises(QuestionsError, match=r"cannot read the questions in .*x\.parquet"):
         read_rows(path)
 
@@ -114,10 +114,10 @@ def test_parquet_bomb_is_rejected_within_the_memory_limit(tmp_path, monkeypatch)
 
     monkeypatch.setattr("render_agent.tasks.question_files.MAX_PARQUET_BYTES", 100 << 20)
     path, rows = tmp_path / "x.parquet", 300_000
-    words = pyarrow.DictionaryArray.from_arrays(
+    column = pyarrow.DictionaryArray.from_arrays(
         pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
     )
-    parquet.write_table(pyarrow.table({"question": words}), path, store_schema=False)
+    parquet.write_table(pyarrow.table({"question": column}), path, store_schema=False)
     assert path.stat().st_size < 100_000
     before = resource.getrlimit(resource.RLIMIT_AS)
     with pytest.raises(QuestionsError, match=r"x\.parquet: .*memory"):
@@ -162,7 +162,7 @@ def test_ids_are_strings(tmp_path, number):
 
 
 @pytest.mark.parametrize(
-    ("row", "named"),
+    ("row", "message"),
     [
         ({"question_type": None}, "question_type"),
         ({"question": " "}, "question"),
@@ -177,12 +177,12 @@ def test_ids_are_strings(tmp_path, number):
         ({"options": None, "question_type": "room_size_estimation"}, "'B'"),
     ],
 )
-def test_invalid_value_error_names_the_row(tmp_path, row, named):
+def test_invalid_value_error_names_the_row(tmp_path, row, message):
     path = write(tmp_path, [NUMBER, CHOICE | row])
-    with pytest.raises(QuestionsError, match=named) as caught:
+    with pytest.raises(QuestionsError, match=message) as error:
         load_questions(path, "vsibench")
-    assert str(caught.value).startswith(f"{path}, row 2: ")
-    assert "\n" not in str(caught.value)
+    assert str(error.value).startswith(f"{path}, row 2: ")
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "null", "1" + "0" * 400,
@@ -190,10 +190,10 @@ def test_invalid_value_error_names_the_row(tmp_path, row, named):
 def test_ground_truth_must_be_finite(tmp_path, value):
     path = write(tmp_path, [CHOICE, NUMBER | {"ground_truth": "TRUTH"}])
     path.write_text(path.read_text().replace('"TRUTH"', value))
-    with pytest.raises(QuestionsError, match=r"ground.truth") as caught:
+    with pytest.raises(QuestionsError, match=r"ground.truth") as error:
         load_questions(path, "vsibench")
-    assert str(caught.value).startswith(f"{path}, row 2: ")
-    assert "\n" not in str(caught.value)
+    assert str(error.value).startswith(f"{path}, row 2: ")
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e400", '["red", null]', '["red", NaN]', "null"])
@@ -207,7 +207,7 @@ def test_ground_truth_of_a_text_question_is_no_missing_number(tmp_path, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "place"),
+    ("name", "content", "location"),
     [
         ("x.jsonl", "", ""),
         ("x.jsonl", "[1]", "row 1"),
@@ -220,10 +220,10 @@ def test_ground_truth_of_a_text_question_is_no_missing_number(tmp_path, value):
         ("x.tsv", "id\tcandidates\n1\t['A. left'\n", "row 1"),
     ],
 )
-def test_malformed_file_error_names_the_location(tmp_path, name, content, place):
+def test_malformed_file_error_names_the_location(tmp_path, name, content, location):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(QuestionsError) as caught:
+    with pytest.raises(QuestionsError) as error:
         read_rows(path)
-    assert str(path) in str(caught.value)
-    assert place in str(caught.value)
+    assert str(path) in str(error.value)
+    assert location in str(error.value)

@@ -66,7 +66,7 @@ def load(home, hub, *arguments, offline=False):
         "PYTHONPATH": os.pathsep.join([tree, os.environ.get("PYTHONPATH", "")]),
         "NO_PROXY": "127.0.0.1",
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LOAD, *arguments],
         env=environment,
         cwd=home,
@@ -74,8 +74,8 @@ def load(home, hub, *arguments, offline=False):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.strip()
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.strip()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factories.runs import SMALL, NullObserver
+from factories.runs import SMALL, finish_run
 from factories.scenes import room, write_ply
 from PIL import Image
 
@@ -86,10 +86,7 @@ def test_sqa3d_starts_at_its_situation_and_uses_exact_match(scannet, tmp_path):
     options = {"questions": str(file), "scannet": (str(root),)}
     config = RunConfig(batch=True, benchmark="sqa3d", output=str(tmp_path), **SMALL, **options)
     run = start_run(config)
-    try:
-        results = run.go(NullObserver(), lambda config, asked: engine)
-    finally:
-        run.close()
+    results = finish_run(run, lambda config, questions: engine)
     path = run.path
     (line,) = RunData(path).lines()
     x, y, z = line["stood"]["position"]
@@ -156,14 +153,14 @@ def test_scanqa_openeqa_and_revsi_files(tmp_path):
                {"question": "?", "answer": "x", "category": "c", "question_id": "f2e9",
                 "episode_history": "hm3d-v0/000-hm3d-BFRyYbPCCPE"}]  # fmt: skip
     (tmp_path / "eqa.json").write_text(json.dumps(openeqa))
-    (found,) = read_openeqa(tmp_path / "eqa.json")
-    assert (found.scene, found.type, is_scorable(found)) == (
+    (question,) = read_openeqa(tmp_path / "eqa.json")
+    assert (question.scene, question.type, is_scorable(question)) == (
         "scene0709_00",
         "openeqa_object_recognition",
         False,
     )
     with pytest.raises(ValueError, match="can be scored"):
-        score_answer(found, "door")
+        score_answer(question, "door")
     revsi = [{"id": 1, "scene_id": "scene0011_00", "question_type": "object_counting_single", "num_frames": 16,
               "question": "How many?", "options": [], "ground_truth": "4"},
              {"id": 2, "scene_id": "41069025", "question_type": "object_rel_distance_farthest", "num_frames": 16,

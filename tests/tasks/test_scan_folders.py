@@ -29,13 +29,13 @@ def questions():
     return load_vsibench(str(test_data("vsibench", "test.jsonl")))
 
 
-def about(dataset, scene, number=0):
+def question_about(dataset, scene, number=0):
     return Question(
         f"{scene}-{number}", "vsibench", dataset, scene, "object_counting", "?", "number"
     )
 
 
-def lay(root, dataset, scene, layout=0):
+def touch_scan(root, dataset, scene, layout=0):
     scan = root / LAYOUTS[dataset][layout].format(id=scene)
     scan.parent.mkdir(parents=True)
     scan.touch()
@@ -64,8 +64,8 @@ def test_layouts_match_the_original_downloads():
 
 def test_roots_are_searched_in_order(tmp_path):
     roots = [tmp_path / name for name in ("one", "two")]
-    duplicates = [lay(root, "scannet", "scene1") for root in roots]
-    second = lay(roots[1], "scannet", "scene2", layout=1)
+    duplicates = [touch_scan(root, "scannet", "scene1") for root in roots]
+    second = touch_scan(roots[1], "scannet", "scene2", layout=1)
     in_order = {"scannet": [str(root) for root in roots]}
     assert find_scan("scannet", "scene1", in_order) == duplicates[0]
     assert find_scan("scannet", "scene2", in_order) == second
@@ -85,38 +85,40 @@ def test_links_are_not_resolved(tmp_path):
 
 def test_all_288_scans_are_found_in_a_complete_tree(questions, tmp_path):
     scenes = {(question.dataset, question.scene) for question in questions}
-    scans = {scene: lay(tmp_path / scene[0], *scene) for scene in scenes}
+    scans = {scene: touch_scan(tmp_path / scene[0], *scene) for scene in scenes}
     assert Counter(dataset for dataset, _ in scenes) == {
         "scannet": 88,
         "scannetpp": 50,
         "arkitscenes": 150,
     }
-    found = with_scans(questions, {name: [str(tmp_path / name)] for name in LAYOUTS})
-    assert [question.id for question in found] == [question.id for question in questions]
-    assert all(question.scan == scans[question.dataset, question.scene] for question in found)
-    refuse_missing(found, {})
+    with_scan_paths = with_scans(questions, {name: [str(tmp_path / name)] for name in LAYOUTS})
+    assert [question.id for question in with_scan_paths] == [question.id for question in questions]
+    assert all(
+        question.scan == scans[question.dataset, question.scene] for question in with_scan_paths
+    )
+    refuse_missing(with_scan_paths, {})
 
 
 def test_missing_scans_are_counted_by_data_set(tmp_path):
-    lay(tmp_path, "scannet", "a")
-    questions = [about("scannet", scene, number) for scene in "acb" for number in range(3)]
-    questions += [about("scannetpp", "x")]
-    found = with_scans(questions, {"scannet": [str(tmp_path)]})
-    assert missing_scans(found) == [
+    touch_scan(tmp_path, "scannet", "a")
+    questions = [question_about("scannet", scene, number) for scene in "acb" for number in range(3)]
+    questions += [question_about("scannetpp", "x")]
+    with_scan_paths = with_scans(questions, {"scannet": [str(tmp_path)]})
+    assert missing_scans(with_scan_paths) == [
         Missing("scannet", ("b", "c"), 6),
         Missing("scannetpp", ("x",), 1),
     ]
 
 
 def test_missing_scans_error_names_scenes_counts_and_locations(tmp_path):
-    lay(tmp_path, "scannet", "a")
+    touch_scan(tmp_path, "scannet", "a")
     roots = {"scannet": [str(tmp_path)]}
-    questions = [about("scannet", scene, number) for scene in "abc" for number in range(3)]
-    questions += [about("arkitscenes", f"4{number:03}") for number in range(20)]
-    found = with_scans(questions, roots)
-    with pytest.raises(SetupError) as caught:
-        refuse_missing(found, search_places(roots))
-    message = str(caught.value)
+    questions = [question_about("scannet", scene, number) for scene in "abc" for number in range(3)]
+    questions += [question_about("arkitscenes", f"4{number:03}") for number in range(20)]
+    with_scan_paths = with_scans(questions, roots)
+    with pytest.raises(SetupError) as error:
+        refuse_missing(with_scan_paths, search_places(roots))
+    message = str(error.value)
     for part in (
         *(
             "22 of 23 scenes",
@@ -131,7 +133,7 @@ def test_missing_scans_error_names_scenes_counts_and_locations(tmp_path):
 
 
 def test_error_without_any_scan_names_the_options(questions, tmp_path):
-    with pytest.raises(SetupError) as caught:
+    with pytest.raises(SetupError) as error:
         with_scans(questions, {})
     for part in (
         "288 of 288 scenes",
@@ -139,7 +141,7 @@ def test_error_without_any_scan_names_the_options(questions, tmp_path):
         "--annotations DIR",
         "--benchmark rooms",
     ):
-        assert part in str(caught.value)
+        assert part in str(error.value)
     with pytest.raises(SetupError, match="missing scans for 288 of 288 scenes"):
         with_scans(questions, {"scannet": [str(tmp_path)]})
     assert with_scans([], {}) == []
@@ -155,7 +157,7 @@ def test_missing_folder_is_named(questions, tmp_path):
 def test_annotations_replace_missing_scans(questions, tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     first = next(question for question in questions if question.dataset == "scannet")
-    scan = lay(tmp_path, "scannet", first.scene)
+    scan = touch_scan(tmp_path, "scannet", first.scene)
     for question in with_scans(questions, {"scannet": [str(tmp_path)]}, str(folder)):
         if question.scene == first.scene:
             assert question.scan == scan
@@ -163,9 +165,7 @@ def test_annotations_replace_missing_scans(questions, tmp_path):
             assert question.scan == folder / f"{question.dataset}_meta_info_val.json"
 
 
-def test_find_beside_prefers_mesh_over_cloud_over_splat(
-    tmp_path,
-):
+def test_find_beside_prefers_mesh_over_cloud_over_splat(tmp_path):
     points, faces = room()
     (tmp_path / "a.ply").write_bytes(mesh_ply(points, faces))
     assert find_in_folder(tmp_path, "a") == tmp_path / "a.ply"
@@ -183,9 +183,9 @@ def test_find_beside_prefers_mesh_over_cloud_over_splat(
 
 @pytest.mark.parametrize("dataset", ["scannet", "scannetpp", "arkitscenes"])
 def test_an_empty_folder_is_reported_with_the_paths_that_were_tried(tmp_path, dataset):
-    asked = [Question("0", "b", dataset, "scene7", "object_counting", "How many?", "number")]
+    questions = [Question("0", "b", dataset, "scene7", "object_counting", "How many?", "number")]
     with pytest.raises(SetupError) as refused:
-        with_scans(asked, {dataset: [str(tmp_path)]})
+        with_scans(questions, {dataset: [str(tmp_path)]})
     for layout in LAYOUTS[dataset]:
         assert str(tmp_path / layout.format(id="scene7")) in str(refused.value)
     assert f"--{dataset} DIR" in str(refused.value)

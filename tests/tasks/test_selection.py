@@ -6,15 +6,11 @@ from factories.runs import make_config, make_questions
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.tasks.selection import (
-    add_letters,
-    question_files,
-    single_question,
-)
+from render_agent.tasks.selection import add_letters, question_files, single_question
 
 
 @pytest.fixture
-def chosen(tmp_path):
+def select_ids(tmp_path):
     """Select from eight questions about one room: even ones are about a count, odd ones about a direction."""
     questions = make_questions(tmp_path, 8)
 
@@ -30,29 +26,29 @@ def chosen(tmp_path):
 ALL = [str(number) for number in range(8)]
 
 
-def test_all_questions_are_selected_in_order(chosen):
-    assert chosen() == ALL
+def test_all_questions_are_selected_in_order(select_ids):
+    assert select_ids() == ALL
 
 
-def test_filters_and_limit(chosen):
-    assert chosen(limit=3) == ALL[:3]
-    assert chosen(limit=100) == ALL
-    assert chosen(type=("object_counting",)) == ALL[::2]
-    assert chosen(type=("object_counting", "object_rel_direction_easy")) == ALL
-    assert chosen(id=("5", "2")) == ["2", "5"]
-    assert chosen(scene=("room",), type=("object_counting",), limit=2) == ["0", "2"]
+def test_filters_and_limit(select_ids):
+    assert select_ids(limit=3) == ALL[:3]
+    assert select_ids(limit=100) == ALL
+    assert select_ids(type=("object_counting",)) == ALL[::2]
+    assert select_ids(type=("object_counting", "object_rel_direction_easy")) == ALL
+    assert select_ids(id=("5", "2")) == ["2", "5"]
+    assert select_ids(scene=("room",), type=("object_counting",), limit=2) == ["0", "2"]
 
 
-def test_shuffle_depends_on_the_seed_and_precedes_the_limit(chosen):
-    shuffled = chosen(shuffle=True)
+def test_shuffle_depends_on_the_seed_and_precedes_the_limit(select_ids):
+    shuffled = select_ids(shuffle=True)
     assert sorted(shuffled) == ALL != shuffled
-    assert chosen(shuffle=True) == shuffled
-    assert chosen(shuffle=True, limit=3) == shuffled[:3]
-    assert any(chosen(shuffle=True, seed=seed) != shuffled for seed in (1, 2, 3))
+    assert select_ids(shuffle=True) == shuffled
+    assert select_ids(shuffle=True, limit=3) == shuffled[:3]
+    assert any(select_ids(shuffle=True, seed=seed) != shuffled for seed in (1, 2, 3))
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         ({"type": ("counting",)}, r"type 'counting'.*object_rel_direction_easy.*'object_counting'"),
         ({"type": ("object_counting", "typo")}, "type 'typo'"),
@@ -61,9 +57,9 @@ def test_shuffle_depends_on_the_seed_and_precedes_the_limit(chosen):
         ({"id": ("1",), "type": ("object_counting",)}, "--type.*--id"),
     ],
 )
-def test_filter_without_matches_is_named(chosen, options, named):
-    with pytest.raises(QuestionsError, match=named):
-        chosen(**options)
+def test_filter_without_matches_is_named(select_ids, options, message):
+    with pytest.raises(QuestionsError, match=message):
+        select_ids(**options)
 
 
 def test_duplicate_choices_are_rejected():
@@ -106,13 +102,10 @@ def test_only_scans_of_selected_questions_are_required(tmp_path):
     scan.parent.mkdir(parents=True)
     scan.touch()
     config = {"batch": True, "questions": str(path), "scannet": (str(tmp_path),)}
-    found = build(RunConfig(**config, allow_missing=True)).questions()
-    assert [question.scan for question in found] == [None, scan, None]
+    questions = build(RunConfig(**config, allow_missing=True)).questions()
+    assert [question.scan for question in questions] == [None, scan, None]
     assert [q.scan for q in build(RunConfig(**config, scene=("s1",))).questions()] == [scan]
-    with pytest.raises(
-        SetupError,
-        match=r"2 of 3 scenes.* 2 of 3 questions.*scannet s0, s2",
-    ):
+    with pytest.raises(SetupError, match=r"2 of 3 scenes.* 2 of 3 questions.*scannet s0, s2"):
         build(RunConfig(**config)).questions()
     for allowed in (False, True):
         with pytest.raises(SetupError, match="--scannet DIR"):
@@ -133,10 +126,7 @@ def test_dataset_filter(tmp_path):
         build(RunConfig(batch=True, benchmark=str(path), dataset=("kitti",))).questions()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"subset": "tiny"}, {"annotations": "x"}],
-)
+@pytest.mark.parametrize("options", [{"subset": "tiny"}, {"annotations": "x"}])
 def test_vsibench_options_are_rejected_for_other_benchmarks(options):
     flag = "--" + next(iter(options)).replace("_", "-")
     with pytest.raises(UsageError, match=f"{flag} .*--benchmark vsibench"):
@@ -184,7 +174,7 @@ def test_missing_scan_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("choices", "options"),
+    ("evidence_by_turn", "options"),
     [
         ([], ()),
         (["left", "right"], ("A. left", "B. right")),
@@ -194,11 +184,11 @@ def test_missing_scan_is_named(tmp_path):
         ([" left ", "right"], ("A. left", "B. right")),
     ],
 )
-def test_choices_without_letters_get_letters(choices, options):
-    assert add_letters(choices) == options
+def test_choices_without_letters_get_letters(evidence_by_turn, options):
+    assert add_letters(evidence_by_turn) == options
 
 
-@pytest.mark.parametrize("choices", [[""], ["left", " "], ["x"] * 27])
-def test_invalid_choices_are_rejected(choices):
+@pytest.mark.parametrize("evidence_by_turn", [[""], ["left", " "], ["x"] * 27])
+def test_invalid_choices_are_rejected(evidence_by_turn):
     with pytest.raises(UsageError):
-        add_letters(choices)
+        add_letters(evidence_by_turn)

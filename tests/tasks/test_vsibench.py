@@ -96,8 +96,8 @@ def write(tmp_path, pruned):
     return path
 
 
-def ids(path, *options, **more):
-    return [question.id for question in load_vsibench(str(path), *options, **more)]
+def ids(path, *options, **keywords):
+    return [question.id for question in load_vsibench(str(path), *options, **keywords)]
 
 
 def test_official_subsets():

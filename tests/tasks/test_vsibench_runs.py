@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import test_data
-from factories.runs import SMALL, NullObserver, transcripts
+from factories.runs import SMALL, finish_run, transcripts
 from factories.scenes import room, write_ply
 from rich.console import Console
 
@@ -29,14 +29,14 @@ TREE = {
 QUARTER = "axisAlignment = 0 -1 0 0 1 0 0 0 0 0 1 0 0 0 0 1\n"
 
 
-def lay(root, dataset, scene):
+def write_scan(root, dataset, scene):
     scan = root / dataset / TREE[dataset].format(id=scene)
     scan.parent.mkdir(parents=True)
     write_ply(scan, *room())
     return scan
 
 
-def ask(root, scenes, per_scene=2):
+def write_questions(root, scenes, per_scene=2):
     """Write `per_scene` questions about every (data set, scene); return their file."""
     rows = [
         {
@@ -52,20 +52,17 @@ def ask(root, scenes, per_scene=2):
     return path
 
 
-def options(root, questions, **more):
+def options(root, questions, **changes):
     defaults = {
         "batch": True, "questions": str(questions), "output": str(root / "runs"), "max_turns": 2,
         **{name: (str(root / name),) for name in TREE if (root / name).is_dir()},
     }  # fmt: skip
-    return RunConfig(**defaults | SMALL | more)
+    return RunConfig(**defaults | SMALL | changes)
 
 
 def play(config):
     run = start_run(config)
-    try:
-        results = run.go(NullObserver(), make_engine)
-    finally:
-        run.close()
+    results = finish_run(run, make_engine)
     return run, results
 
 
@@ -73,10 +70,10 @@ SCENES = [("scannet", "scene0011_00"), ("scannetpp", "5942004064"), ("arkitscene
 
 
 def test_run_over_trees_of_all_three_data_sets(tmp_path):
-    scans = {scene: lay(tmp_path, dataset, scene) for dataset, scene in SCENES}
+    scans = {scene: write_scan(tmp_path, dataset, scene) for dataset, scene in SCENES}
     rotated = scans["scene0011_00"]
     rotated.with_name("scene0011_00.txt").write_text(QUARTER)
-    run, results = play(options(tmp_path, ask(tmp_path, SCENES)))
+    run, results = play(options(tmp_path, write_questions(tmp_path, SCENES)))
     assert results["counts"]["answered"] == results["counts"]["questions"] == 6
     assert RunData(run.path).record["scenes"] == {"scans": 3, "annotations": 0, "missing": 0}
     assert RunData(run.path).record["notes"] == []
@@ -90,8 +87,8 @@ def test_run_over_trees_of_all_three_data_sets(tmp_path):
 
 
 def test_changed_or_new_alignment_prevents_resuming(tmp_path):
-    scan = lay(tmp_path, "scannet", "scene0011_00")
-    config = options(tmp_path, ask(tmp_path, SCENES[:1]))
+    scan = write_scan(tmp_path, "scannet", "scene0011_00")
+    config = options(tmp_path, write_questions(tmp_path, SCENES[:1]))
     text = scan.with_name("scene0011_00.txt")
     for before, after in ((None, QUARTER), (QUARTER, "axisAlignment = changed")):
         text.unlink(missing_ok=True)
@@ -106,8 +103,8 @@ def test_changed_or_new_alignment_prevents_resuming(tmp_path):
 
 
 def test_missing_scans_prevent_a_run_unless_allowed(tmp_path):
-    lay(tmp_path, *SCENES[0])
-    questions = ask(tmp_path, SCENES)
+    write_scan(tmp_path, *SCENES[0])
+    questions = write_questions(tmp_path, SCENES)
     with pytest.raises(SetupError, match=r"2 of 3 scenes.* 4 of 6 questions.*5942004064"):
         start_run(options(tmp_path, questions))
     assert not (tmp_path / "runs").exists()
@@ -119,7 +116,7 @@ def test_missing_scans_prevent_a_run_unless_allowed(tmp_path):
     assert rows["5942004064-0"]["score"] is None
     assert (results["status"], results["official"]) == ("partial", None)
     (note,) = RunData(run.path).record["notes"]
-    assert all(words in note for words in ("--allow-missing", "2 of 3 scenes", "4 of 6 questions"))
+    assert all(text in note for text in ("--allow-missing", "2 of 3 scenes", "4 of 6 questions"))
     assert note in results["notes"]
     assert RunData(run.path).record["scenes"] == {"scans": 1, "annotations": 0, "missing": 2}
     resumed = resume_run(RunData(run.path), {})
@@ -128,22 +125,22 @@ def test_missing_scans_prevent_a_run_unless_allowed(tmp_path):
 
 
 def test_dry_run_lists_missing_scans(tmp_path, capsys):
-    lay(tmp_path, *SCENES[0])
-    more = [("scannet", f"scene{number:04}_01") for number in range(30)]
-    config = options(tmp_path, ask(tmp_path, SCENES + more), json=True)
+    write_scan(tmp_path, *SCENES[0])
+    missing = [("scannet", f"scene{number:04}_01") for number in range(30)]
+    config = options(tmp_path, write_questions(tmp_path, SCENES + missing), json=True)
     assert dry_run(config) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["questions"], report["missing"], report["notes"]) == (66, 64, [])
     assert report["missing_scenes"] == {
         "arkitscenes": ["41069021"],
-        "scannet": [scene for _, scene in more],
+        "scannet": [scene for _, scene in missing],
         "scannetpp": ["5942004064"],
     }
 
 
 def test_subset_is_noted_in_results(tmp_path):
-    lay(tmp_path, *SCENES[0])
-    config = options(tmp_path, ask(tmp_path, SCENES[:1]), subset="debiased")
+    write_scan(tmp_path, *SCENES[0])
+    config = options(tmp_path, write_questions(tmp_path, SCENES[:1]), subset="debiased")
     run, results = play(config)
     assert [row["question_id"] for row in results["questions"]] == ["scene0011_00-0"]
     assert results["notes"][0] == "subset debiased of VSI-Bench"
@@ -151,7 +148,7 @@ def test_subset_is_noted_in_results(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def annotated(tmp_path_factory):
+def annotated_run(tmp_path_factory):
     """A run over one room per data set, built from annotations."""
     path = test_data("vsibench", "test.jsonl")
     root = tmp_path_factory.mktemp("annotated")
@@ -160,8 +157,8 @@ def annotated(tmp_path_factory):
     return config, *play(config)
 
 
-def test_rooms_from_annotations_are_noted_in_results(annotated):
-    config, run, results = annotated
+def test_rooms_from_annotations_are_noted_in_results(annotated_run):
+    config, run, results = annotated_run
     assert results["counts"]["answered"] == results["counts"]["questions"] > 40
     assert {row["scene"] for row in results["questions"]} == set(config.scene)
     record = RunData(run.path).record
@@ -179,8 +176,8 @@ def test_rooms_from_annotations_are_noted_in_results(annotated):
     }
 
 
-def test_run_over_annotations_can_be_resumed(annotated):
-    _, run, results = annotated
+def test_run_over_annotations_can_be_resumed(annotated_run):
+    _, run, results = annotated_run
     resumed = resume_run(RunData(run.path), {})
     assert not any(state.active for state in resumed.states)
     assert [state.answer for state in resumed.states] == [
@@ -191,7 +188,7 @@ def test_run_over_annotations_can_be_resumed(annotated):
 
 
 @pytest.mark.slow
-def test_run_over_annotations_is_reproducible(annotated, tmp_path):
-    config, run, _ = annotated
+def test_run_over_annotations_is_reproducible(annotated_run, tmp_path):
+    config, run, _ = annotated_run
     second, _ = play(replace(config, output=str(tmp_path), max_batched_turns=1))
     assert transcripts(second.path) == transcripts(run.path)

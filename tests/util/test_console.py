@@ -51,11 +51,11 @@ def test_no_word_is_broken_and_no_column_is_cut(data, columns, width):
     right = data.draw(st.sets(st.integers(0, columns - 1)))
     title, caption = data.draw(CELLS), data.draw(CELLS)
     text = printed(make_table(heads, rows, title, caption, right), width)
-    words = text.split()
+    all_words = text.split()
     for cell in [title, caption, *(cell for row in rows for cell in row)]:
         for word in cell.split():
-            assert word in words
-            words.remove(word)
+            assert word in all_words
+            all_words.remove(word)
     for line in text.splitlines():
         used = cell_len(line.rstrip())
         # only the last word of a line may extend past the edge

@@ -12,7 +12,7 @@ async def own_loop():
     return asyncio.get_running_loop()
 
 
-def test_loop_is_its_own_and_closed_even_where_asyncio_run_is_replaced(monkeypatch):
+def test_event_loop_is_private_and_closed_even_if_asyncio_run_is_patched(monkeypatch):
     monkeypatch.setattr(asyncio, "run", lambda coroutine: pytest.fail("another asyncio.run"))
 
     async def notebook():

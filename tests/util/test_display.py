@@ -5,11 +5,9 @@ import pytest
 from render_agent.util.display import count_noun, join_names
 
 
-@pytest.mark.parametrize(
-    ("number", "words"), [(0, "0 turns"), (1, "1 turn"), (1200, "1,200 turns")]
-)
-def test_counted_chooses_singular_or_plural(number, words):
-    assert count_noun(number, "turn") == words
+@pytest.mark.parametrize(("number", "text"), [(0, "0 turns"), (1, "1 turn"), (1200, "1,200 turns")])
+def test_counted_chooses_singular_or_plural(number, text):
+    assert count_noun(number, "turn") == text
 
 
 def test_counted_accepts_an_irregular_plural():
@@ -17,8 +15,8 @@ def test_counted_accepts_an_irregular_plural():
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("names", "text"),
     [((), ""), (("a",), "a"), (("a", "b"), "a and b"), (("a", "b", "c"), "a, b and c")],
 )
-def test_listed_joins_names(names, words):
-    assert join_names(names) == words
+def test_listed_joins_names(names, text):
+    assert join_names(names) == text

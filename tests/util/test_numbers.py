@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from render_agent.util.numbers import (
-    ANGLES,
-    SMALL_NUMBERS,
-    UNITS,
-    parse_quantity,
-)
+from render_agent.util.numbers import ANGLES, SMALL_NUMBERS, UNITS, parse_quantity
 
 
 @pytest.mark.parametrize(("word", "number"), SMALL_NUMBERS.items())

@@ -45,9 +45,9 @@ def test_child_dies_when_its_parent_is_killed(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's PR_SET_PDEATHSIG")
 def test_workers_die_when_the_diagnosis_is_killed(tmp_path):
     run = run_rooms(tmp_path, scene=("room00", "room01"), max_turns=2).path
-    words = ["diagnose", str(run), "--processes", "2"]
+    arguments = ["diagnose", str(run), "--processes", "2"]
     with psutil.Popen(
-        [sys.executable, "-m", "render_agent", *words],
+        [sys.executable, "-m", "render_agent", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as command:

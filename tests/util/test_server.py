@@ -1,4 +1,4 @@
-"""The local server: what it serves, and every request that it refuses."""
+"""The local server: the pages it serves, and the requests it refuses."""
 
 import logging
 import socket
@@ -42,7 +42,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory):
+def running_site(tmp_path_factory):
     """A site and its server, shared by all tests."""
     tmp_path = tmp_path_factory.mktemp("site")
     folder = tmp_path / "inside"
@@ -64,27 +64,27 @@ def running(tmp_path_factory):
 
 
 @pytest.fixture
-def site(running):
-    running[0].bodies.clear()
-    return running[0]
+def site(running_site):
+    running_site[0].bodies.clear()
+    return running_site[0]
 
 
 @pytest.fixture
-def server(running):
-    return running[1]
+def server(running_site):
+    return running_site[1]
 
 
 def ask(server, path="/", method="GET", body=None, **headers):
     """Return status, headers and body of the response; headers set to None are omitted."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
-    sent = {"Host": f"127.0.0.1:{server.port}"} | {
+    request_headers = {"Host": f"127.0.0.1:{server.port}"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
     try:
         connection.putrequest(method, path, skip_host=True)
-        if body is not None and "Content-Length" not in sent:
-            sent["Content-Length"] = str(len(body))
-        for name, value in sent.items():
+        if body is not None and "Content-Length" not in request_headers:
+            request_headers["Content-Length"] = str(len(body))
+        for name, value in request_headers.items():
             if value is not None:
                 connection.putheader(name, value)
         connection.endheaders(body)

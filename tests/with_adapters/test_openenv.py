@@ -90,12 +90,12 @@ def test_a_session_is_an_episode_of_the_environment(url):
 
 
 def test_sessions_are_independent(url):
-    with connect(url) as one, connect(url) as two:
-        assert one.reset(id="0").observation["info"]["question_id"] == "0"
-        assert two.reset(id="1").observation["info"]["question_id"] == "1"
-        one.step({"reply": REPLIES[0]})
-        assert [env.state()["step_count"] for env in (one, two)] == [1, 0]
-        assert [env.state()["episode_id"] for env in (one, two)] == ["0", "1"]
+    with connect(url) as first, connect(url) as second:
+        assert first.reset(id="0").observation["info"]["question_id"] == "0"
+        assert second.reset(id="1").observation["info"]["question_id"] == "1"
+        first.step({"reply": REPLIES[0]})
+        assert [env.state()["step_count"] for env in (first, second)] == [1, 0]
+        assert [env.state()["episode_id"] for env in (first, second)] == ["0", "1"]
 
 
 def test_errors_reach_the_client_and_leave_the_session_usable(url):
@@ -125,12 +125,12 @@ def test_the_server_and_client_of_the_page(tmp_path):
                 assert process.poll() is None, (tmp_path / "log").read_text()
                 time.sleep(0.1)
             (tmp_path / "client.py").write_text(client.replace("8000", str(port)))
-            done = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "client.py"], cwd=tmp_path, capture_output=True, text=True
             )
-            assert done.returncode == 0, done.stderr
+            assert result.returncode == 0, result.stderr
         finally:
             process.terminate()
     (run,) = [RunData(file.parent) for file in Path(tmp_path, "runs").glob("*/config.json")]
     assert run.saved_results["counts"]["answered"] == 1
-    assert float(done.stdout) == run.saved_results["questions"][0]["score"]
+    assert float(result.stdout) == run.saved_results["questions"][0]["score"]

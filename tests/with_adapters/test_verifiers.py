@@ -25,7 +25,7 @@ REPLIES = ['{"rotation_angle_degrees": 90}', "I see chairs.", '{"answer": 4, "do
 CUT = 1  # the turn in which the model reaches its token limit
 
 
-def complete(method, path, body):
+def stream_reply(method, path, body):
     """Stream the next reply of the player."""
     turn = sum(message["role"] == "assistant" for message in json.loads(body)["messages"])
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "player"}
@@ -37,7 +37,7 @@ def complete(method, path, body):
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def finished_evaluation(tmp_path_factory):
     """The folder and the episodes of two questions, played with the files of the page, and the requests to the model."""
     folder = tmp_path_factory.mktemp("verifiers")
     (module,) = [b for b in blocks(PAGE, "python") if "verifiers" in b]
@@ -45,28 +45,28 @@ def played(tmp_path_factory):
     (folder / "rooms.py").write_text(module)
     for name, value in {"rewards": REWARDS, "options": {"limit": 2, **OPTIONS}}.items():
         table = ", ".join(f"{key} = {json.dumps(item)}" for key, item in value.items())
-        settings, found = re.subn(rf"(?m)^{name} = .*$", f"{name} = {{ {table} }}", settings)
-        assert found == 1
+        settings, num_replaced = re.subn(rf"(?m)^{name} = .*$", f"{name} = {{ {table} }}", settings)
+        assert num_replaced == 1
     (folder / "rooms.toml").write_text(settings + 'record = "runs"\n')
     (command,) = [line for b in blocks(PAGE, "sh") for line in b.splitlines() if "vf-eval" in line]
-    with StubServer(complete) as server:
-        words = command.split()[2:]
-        words = [{"MODEL": "player", "URL": server.url}.get(word, word) for word in words]
-        done = subprocess.run(
-            [Path(sysconfig.get_path("scripts"), "vf-eval"), *words, "--no-push", "--no-rich"],
+    with StubServer(stream_reply) as server:
+        arguments = command.split()[2:]
+        arguments = [{"MODEL": "player", "URL": server.url}.get(word, word) for word in arguments]
+        result = subprocess.run(
+            [Path(sysconfig.get_path("scripts"), "vf-eval"), *arguments, "--no-push", "--no-rich"],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": ".", "PRIME_API_KEY": "none"},
             capture_output=True,
             text=True,
         )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     (file,) = folder.glob("outputs/*/traces.jsonl")
     episodes = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     return folder, episodes, server.bodies
 
 
-def test_rewards_are_those_of_the_environment(played):
-    _, episodes, _ = played
+def test_rewards_are_those_of_the_environment(finished_evaluation):
+    _, episodes, _ = finished_evaluation
     assert [episode["ok"] for episode in episodes] == [True, True]
     with render_agent.Environment.from_benchmark("rooms", rewards=REWARDS, **OPTIONS) as env:
         for episode in episodes:
@@ -74,38 +74,40 @@ def test_rewards_are_those_of_the_environment(played):
             for turn, reply in enumerate(REPLIES):
                 *_, info = env.step(reply, finish="length" if turn == CUT else "stop")
             rewards = episode["traces"][0]["rewards"]
-            found = {name: r["score"] * r["weight"] for name, r in rewards.items()}
-            assert found == info["returns"]
-            assert found["malformed"] == -0.5
+            weighted = {name: r["score"] * r["weight"] for name, r in rewards.items()}
+            assert weighted == info["returns"]
+            assert weighted["malformed"] == -0.5
 
 
-def plain(message):
+def without_image_content(message):
     """Return the role of a message and its pieces, images without their content."""
     content = message["content"]
     pieces = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return message["role"], [(p["type"].removesuffix("_url"), p.get("text")) for p in pieces]
 
 
-def test_the_agent_gets_the_dialogue_of_a_run(played):
-    folder, _, bodies = played
+def test_the_agent_gets_the_dialogue_of_a_run(finished_evaluation):
+    folder, _, bodies = finished_evaluation
     (run,) = [RunData(file.parent) for file in folder.glob("runs/*/config.json")]
     assert run.saved_results["counts"] | {"answered": 2} == run.saved_results["counts"]
     for state in run.states:
-        *asked, last = state.dialogue
+        *prompt, last = state.dialogue
         assert last["role"] == "assistant"
-        assert "cut off" in json.dumps(asked)
-        (sent,) = [
+        assert "cut off" in json.dumps(prompt)
+        (messages,) = [
             body["messages"]
             for body in bodies
-            if len(body["messages"]) == len(asked)
+            if len(body["messages"]) == len(prompt)
             and json.dumps(state.question.text)[1:-1] in json.dumps(body["messages"][1])
         ]
-        assert [plain(message) for message in sent] == [plain(message) for message in asked]
+        assert [without_image_content(message) for message in messages] == [
+            without_image_content(message) for message in prompt
+        ]
 
 
-def test_a_task_is_only_the_id_of_its_question(played):
+def test_a_task_is_only_the_id_of_its_question(finished_evaluation):
     default = vf.TaskData().model_dump(mode="json", exclude_none=True)
-    for episode in played[1]:
+    for episode in finished_evaluation[1]:
         data = episode["task"]["data"]
         assert {n: v for n, v in data.items() if default.get(n) != v and v} == {
             name: data[name] for name in ("id", "idx", "name") if data[name]

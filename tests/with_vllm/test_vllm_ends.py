@@ -33,11 +33,11 @@ def process(tmp_path):
         "--image-size": "96x64",
         "--max-model-len": 8192,
     }
-    given = [str(word) for pair in options.items() for word in pair]
+    flags = [str(word) for pair in options.items() for word in pair]
     with (
         (tmp_path / "output").open("w") as output,
         psutil.Popen(
-            [sys.executable, "-m", "render_agent", "--batch", *given],
+            [sys.executable, "-m", "render_agent", "--batch", *flags],
             stdout=output,
             stderr=subprocess.STDOUT,
         ) as process,
@@ -61,17 +61,17 @@ def is_alive(process):
 
 def engines(process):
     """Return the vLLM engine processes of a run."""
-    found = []
+    processes = []
     for child in descendants(process):
         with suppress(psutil.NoSuchProcess):
-            found += [child] * any("VLLM::" in word for word in child.cmdline())
-    return found
+            processes += [child] * any("VLLM::" in word for word in child.cmdline())
+    return processes
 
 
-def wait_for(found, process, folder, seconds=240):
+def wait_for(condition, process, folder, seconds=240):
     """Wait while the run continues until `found` returns something, and return it."""
     end = time.monotonic() + seconds
-    while not (result := found()):
+    while not (result := condition()):
         assert process.poll() is None, (folder / "output").read_text()
         assert time.monotonic() < end
         time.sleep(0.1)

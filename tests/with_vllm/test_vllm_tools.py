@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 from factories.models import BUNDLED, TRAINED, add_tools_template, small_model
-from factories.runs import NullObserver, make_config, make_questions, transcripts
+from factories.runs import finish_run, make_config, make_questions, transcripts
 from factories.servers import LOOPBACK, free_port
 from tokenizers import Tokenizer
 
@@ -43,17 +43,14 @@ def test_run_with_tools_gives_the_replies_of_transformers(tmp_path):
         "max_new_tokens": 12,
         "image_size": (96, 64),
     }
-    questions, found = make_questions(tmp_path, 2), []
+    questions, outcomes = make_questions(tmp_path, 2), []
     for engine, schedule in (("transformers", {}), ("vllm", {"max_batched_turns": 0})):
         config = make_config(tmp_path, questions, **options | schedule | {"engine": engine})
         run = start_run(config.absolute())
-        try:
-            run.go(NullObserver())
-        finally:
-            run.close()
-        found.append([[turn["reply"] for turn in t] for t in transcripts(run.path).values()])
-    assert found[0] == found[1]
-    assert len(found[0]) == 2
+        finish_run(run)
+        outcomes.append([[turn["reply"] for turn in t] for t in transcripts(run.path).values()])
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 2
 
 
 @contextlib.contextmanager
@@ -84,7 +81,7 @@ def vllm_server(folder, log):
             process.terminate()
 
 
-def forced(folder):
+def forced_call_body(folder):
     """Return the body of requests that force a call; the small model makes none itself, and would not end one."""
     vocabulary = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()
     ends = {str(number): 100 for token, number in vocabulary.items() if set(token) <= set("}]")}
@@ -105,7 +102,7 @@ def test_server_returns_calls_and_takes_their_results(tmp_path):
             max_turns=3,
             max_new_tokens=200,
             image_size=(96, 64),
-            engine_option=(f"extra_body={json.dumps(forced(folder))}",),
+            engine_option=(f"extra_body={json.dumps(forced_call_body(folder))}",),
             output=tmp_path / "runs",
         )
     assert results.finished, (tmp_path / "log").read_text()[-2000:]

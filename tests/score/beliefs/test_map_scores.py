@@ -34,27 +34,32 @@ def box(x, y, size=0.5):
     return OrientedBox(np.array([x, y, 0.5]), np.full(3, size), np.eye(3))
 
 
-def thing(category, x, y, sure=None, length=None):
+def believed(category, x, y, sure=None, length=None):
     return BelievedObject(category, (x, y), sure, length)
 
 
 def test_assignment_matches_exhaustive_search():
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     for _ in range(30):
-        rows, columns = map(int, chance.integers(0, 5, 2))
-        apart = chance.uniform(0, 2, (rows, columns))
-        got_rows, got_columns = assign_pairs(apart, 1.0)
-        got = (len(got_rows), -apart[got_rows, got_columns].sum())
+        rows, columns = map(int, rng.integers(0, 5, 2))
+        distances = rng.uniform(0, 2, (rows, columns))
+        pair_rows, pair_columns = assign_pairs(distances, 1.0)
+        score = (len(pair_rows), -distances[pair_rows, pair_columns].sum())
         short, tall = sorted((rows, columns))
-        wide = apart if rows <= columns else apart.T
-        choices = ([wide[i, j] for i, j in enumerate(order) if wide[i, j] <= 1] for order in permutations(range(tall), short))  # fmt: skip
-        best = max((len(kept), -sum(kept)) for kept in choices)
-        assert got == pytest.approx(best)
+        costs = distances if rows <= columns else distances.T
+        choices = ([costs[i, j] for i, j in enumerate(order) if costs[i, j] <= 1] for order in permutations(range(tall), short))  # fmt: skip
+        best = max((len(pair_costs), -sum(pair_costs)) for pair_costs in choices)
+        assert score == pytest.approx(best)
 
 
 def test_found_duplicate_invented_and_missing_objects():
     belief = Belief(
-        (thing("chair", 0.3, 0), thing("chairs", 0.1, 0), thing("chair", 5, 5), thing("lamp", 0, 0))
+        (
+            believed("chair", 0.3, 0),
+            believed("chairs", 0.1, 0),
+            believed("chair", 5, 5),
+            believed("lamp", 0, 0),
+        )
     )
     result = match(belief, {"chair": [box(0, 0), box(2, 0)], "table": [box(1, 1)]})
     (pair,) = result.pairs
@@ -67,8 +72,8 @@ def test_found_duplicate_invented_and_missing_objects():
 def test_relations_are_invariant_to_rigid_motion_but_not_to_mirroring():
     true = np.random.default_rng(1).uniform(0, 6, (7, 2))
     angle = math.radians(40)
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    (sides, all_sides), (nearer, all_nearer) = relations(true @ turn.T + (3, -8), true)
+    rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    (sides, all_sides), (nearer, all_nearer) = relations(true @ rotation.T + (3, -8), true)
     assert sides == all_sides > 25
     assert nearer == all_nearer > 80
     (sides, _), (nearer, _) = relations(true * (-1, 1), true)
@@ -79,7 +84,7 @@ def test_relations_are_invariant_to_rigid_motion_but_not_to_mirroring():
 
 def test_score_includes_pose_counts_and_confidence():
     belief = Belief(
-        (thing("chair", 0, 0, 90), thing("chair", 9, 9, 40)), {"chair": 3}, (4.0, 5.0), -170.0
+        (believed("chair", 0, 0, 90), believed("chair", 9, 9, 40)), {"chair": 3}, (4.0, 5.0), -170.0
     )
     score = score_map(belief, {"chair": [box(0, 0.5)]}, {"chair": 1}, CAMERA)
     assert (score.metres, score.degrees) == (pytest.approx(5), pytest.approx(20))
@@ -94,8 +99,8 @@ def test_calibration():
 
 
 def question(kind, text, options=(), ground_truth="A", scene="s"):
-    wanted = "letter" if options else "number"
-    return Question("q", "rooms", "rooms", scene, kind, text, wanted, options, ground_truth)
+    answer_form = "letter" if options else "number"
+    return Question("q", "rooms", "rooms", scene, kind, text, answer_form, options, ground_truth)
 
 
 DIRECTION = "If I am standing by the sofa and facing the table, is the lamp to the left or the right of the table?"
@@ -110,7 +115,7 @@ SIDES = ("A. left", "B. right")
 
 
 @pytest.mark.parametrize(
-    ("asked", "objects", "answer"),
+    ("question_fields", "objects", "answer"),
     [
         (question("object_rel_direction_easy", DIRECTION, SIDES), [("sofa", 0, 0), ("table", 2, 0), ("lamp", 2, 1)], "A"),
         (question("object_rel_direction_easy", DIRECTION, SIDES), [("sofa", 0, 0), ("table", 2, 0), ("lamp", 2, -1)], "B"),
@@ -121,10 +126,10 @@ SIDES = ("A. left", "B. right")
         (question("route_planning", "You are a robot beginning at the sofa facing the table. Navigate to the lamp."), [("sofa", 0, 0)], None),
     ],
 )  # fmt: skip
-def test_answer_implied_by_map(asked, objects, answer):
-    belief = Belief(tuple(thing(*entry, length=1.7) for entry in objects))
+def test_answer_implied_by_map(question_fields, objects, answer):
+    belief = Belief(tuple(believed(*entry, length=1.7) for entry in objects))
     boxes = {"sofa": [box(0, 0, 1.0)], "table": [box(7, 7, 1.0)], "lamp": [box(3, 3, 0.2)]}
-    assert own_answer(asked, belief, boxes) == answer
+    assert own_answer(question_fields, belief, boxes) == answer
 
 
 @pytest.mark.parametrize(
@@ -133,7 +138,7 @@ def test_answer_implied_by_map(asked, objects, answer):
 )
 def test_implied_answer_is_scored_by_the_question_metric(metric, worth):
     questions = question("object_counting", "How many sofa(s) are in this room?", ground_truth="4")
-    sofas = Probe("", belief=Belief((thing("sofa", 0, 0),) * 3))
+    sofas = Probe("", belief=Belief((believed("sofa", 0, 0),) * 3))
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     result = score_probe(
         replace(questions, metric=metric), turn, sofas, {"sofa": [box(0, 0)]}, {}, "4"
@@ -147,8 +152,8 @@ def step(scene, now, before=None):
     boxes = {"sofa": [box(0, 0)], "table": [box(3, 0)]}
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     scored = [
-        None if some is None else score_probe(questions, turn, Probe("", belief=Belief(tuple(thing(*entry) for entry in some))), boxes, {}, "A")
-        for some in (now, before)
+        None if objects is None else score_probe(questions, turn, Probe("", belief=Belief(tuple(believed(*entry) for entry in objects))), boxes, {}, "A")
+        for objects in (now, before)
     ]  # fmt: skip
     return ProbeStep(questions, *scored)
 
@@ -165,16 +170,23 @@ def test_belief_figures_of_a_run():
     assert low < 50 < high
     low, high = result["ece"]["interval"]
     assert 0 <= low < 1 / 3 < high
-    few = summarize_steps(steps[:5])
-    assert few["found"]["interval"] is few["position_metres"]["interval"] is None
+    few_steps_summary = summarize_steps(steps[:5])
+    assert (
+        few_steps_summary["found"]["interval"]
+        is few_steps_summary["position_metres"]["interval"]
+        is None
+    )
 
 
 def test_figures_of_counts_and_pose():
-    told = step("s", [])
-    asked, boxes = told.question, {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]}
+    first_step = step("s", [])
+    step_question, boxes = (
+        first_step.question,
+        {"sofa": [box(0, 0)], "table": [box(3, 0), box(5, 0)]},
+    )
     turn = Turn(question_id="1", number=0, phase="batched", views=(), messages=(), reply="", action=Malformed("x"), feedback="", camera_before=CAMERA, camera=CAMERA)  # fmt: skip
     steps = [
-        ProbeStep(asked, score_probe(asked, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
+        ProbeStep(step_question, score_probe(step_question, turn, Probe("", belief=Belief((), counts, (1.0, y), yaw)), boxes, {"sofa": 1, "table": 2}, "A"), None)
         for counts, y, yaw in (({"sofa": 1, "table": 5}, 4.0, -170.0), ({"sofa": 1}, 1.0, 170.0))
     ]  # fmt: skip
     result = summarize_steps(steps)
@@ -187,8 +199,8 @@ def test_figures_of_counts_and_pose():
 )
 def test_calibration_error(sure, ece):
     """The sofa is found, the table is not; errors of different bins do not cancel."""
-    told = [("sofa", 0, 0, sure[0]), ("table", 9, 9, sure[1])]
-    assert summarize_steps([step("s", told)])["ece"]["value"] == pytest.approx(ece)
+    objects = [("sofa", 0, 0, sure[0]), ("table", 9, 9, sure[1])]
+    assert summarize_steps([step("s", objects)])["ece"]["value"] == pytest.approx(ece)
 
 
 def test_belief_differences_are_paired():
@@ -206,8 +218,8 @@ def test_belief_differences_are_paired():
     assert right["p"] == pytest.approx(max(2 * stats.t.sf(43.75 / error, 7), 2**-7))
     assert right["p"] < right["p_holm"]
     assert result["position_metres"]["difference"] == pytest.approx(-0.4 * 7 / 15)
-    same = belief_differences(a, a)
-    assert all(entry["difference"] == 0 and entry["p"] == 1 for entry in same.values())
+    unchanged = belief_differences(a, a)
+    assert all(entry["difference"] == 0 and entry["p"] == 1 for entry in unchanged.values())
     assert all(
         entry["interval"] is entry["p"] is None
         for entry in belief_differences({"q0": a["q0"]}, b).values()

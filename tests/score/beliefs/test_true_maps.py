@@ -17,16 +17,16 @@ from render_agent.tasks.ground_truth import Facts, annotated_facts
 
 def facts(**places):
     boxes = {
-        name: [OrientedBox(np.array([x, y, 0.0]), np.full(3, 0.2), np.eye(3)) for x, y in some]
-        for name, some in places.items()
+        name: [OrientedBox(np.array([x, y, 0.0]), np.full(3, 0.2), np.eye(3)) for x, y in positions]
+        for name, positions in places.items()
     }
     return Facts({}, 12.0, boxes)
 
 
 def test_grid_preserves_directions_and_scale():
-    known = facts(chair=[(0.1, 0.1), (9.9, 0.1)], lamp=[(5.0, 2.1)])
-    assert grid_map(known) == {"chair": [[0, 4], [9, 4]], "lamp": [[5, 6]]}
-    grid = metric_map(known)["grid"]
+    scene_facts = facts(chair=[(0.1, 0.1), (9.9, 0.1)], lamp=[(5.0, 2.1)])
+    assert grid_map(scene_facts) == {"chair": [[0, 4], [9, 4]], "lamp": [[5, 6]]}
+    grid = metric_map(scene_facts)["grid"]
     assert grid == {"corner": [0.0, -3.9], "metres_per_cell": 1.0}
     assert grid_map(Facts({}, 3.0, {})) == {}
 
@@ -42,16 +42,16 @@ def test_bundled_rooms_have_maps(tmp_path):
     assert {f"room0{n}" for n in range(8)} == set(printed["grid"])
     for scene, cells in printed["grid"].items():
         objects = printed["metric"][scene]["objects"]
-        assert {name: len(some) for name, some in cells.items()} == {
+        assert {name: len(positions) for name, positions in cells.items()} == {
             n: len(s) for n, s in objects.items()
         }
         corner, size = (
             printed["metric"][scene]["grid"][name] for name in ("corner", "metres_per_cell")
         )
-        for name, some in cells.items():
-            for cell, thing in zip(some, objects[name], strict=True):
+        for name, positions in cells.items():
+            for cell, box in zip(positions, objects[name], strict=True):
                 middle = np.array(corner) + size * (np.array(cell) + 0.5)
-                assert np.abs(middle - thing["position"][:2]).max() <= size / 2 + 1e-3
+                assert np.abs(middle - box["position"][:2]).max() <= size / 2 + 1e-3
 
 
 def test_scenes_without_boxes_have_no_map(tmp_path):
@@ -61,12 +61,12 @@ def test_scenes_without_boxes_have_no_map(tmp_path):
 
 
 def test_all_vsibench_scenes_have_maps():
-    where = test_data("vsibench", "scannet_meta_info_val.json").parent
-    grid = {scene: grid_map(known) for scene, known in annotated_facts(where).items()}
+    folder = test_data("vsibench", "scannet_meta_info_val.json").parent
+    grid = {scene: grid_map(scene_facts) for scene, scene_facts in annotated_facts(folder).items()}
     assert len(grid) == 288
     assert sum(len(cells) for scene in grid.values() for cells in scene.values()) == 3197
     rows = test_data("vsibench", "test.jsonl").read_text().splitlines()
-    asked = {json.loads(row)["scene_name"] for row in rows}
-    assert asked == set(grid)
-    cells = [cell for scene in grid.values() for some in scene.values() for cell in some]
+    scenes = {json.loads(row)["scene_name"] for row in rows}
+    assert scenes == set(grid)
+    cells = [cell for scene in grid.values() for positions in scene.values() for cell in positions]
     assert {value for cell in cells for value in cell} == set(range(10))
