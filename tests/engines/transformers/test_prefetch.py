@@ -160,6 +160,20 @@ def test_changed_request_is_built_again(make, expected):
     assert engine._ahead == {}
 
 
+def test_error_while_a_prompt_is_built_ahead_fails_no_request(make, expected):
+    def broken(file):
+        raise MemoryError
+
+    engine = make()
+    requests = [Dialogues(**FEW).request(name) for name in expected.texts]
+    engine.prefetch([dataclasses.replace(request, load_image=broken) for request in requests])
+    engine.await_prompts()
+    errors = [sample.in_flight.built.exception() for sample in engine._ahead.values()]
+    assert any(errors)
+    replies = engine.generate(requests)
+    assert [reply.samples for reply in replies] == [own[0] for own in expected.texts.values()]
+
+
 @pytest.mark.parametrize("pages", [4, 9])
 def test_nothing_is_evicted_for_prompts_read_ahead(make, run, expected, monkeypatch, pages):
     engine = make(budget=pages * make().cache.page_bytes)
