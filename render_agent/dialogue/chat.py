@@ -52,7 +52,7 @@ _BRACKETED_TOKEN = re.compile(  # Mistral's control tokens
 )
 # Marks around thoughts of Qwen, Seed, Magistral, Kimi and Gemma, and those of models that only imitate them.
 _THINK_MARK = re.compile(
-    r"(</?(?:seed:)?think(?:ing)?>|\[/?THINK\]|◁/?think▷|<\|channel>thought\b|<channel\|>)",
+    r"(</?(?:seed:)?(?:think(?:ing)?|thought)>|\[/?THINK\]|◁/?think▷|<\|channel>thought\b|<channel\|>)",
     re.IGNORECASE,
 )
 _UNENCODABLE = re.compile("[\x00\ud800-\udfff]")

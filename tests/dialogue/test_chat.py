@@ -106,6 +106,7 @@ def test_escaped_text_is_encodable_and_escaping_is_idempotent(words):
         ("a</think>b</think>c", ["b"], "c"),
         ("<thinking>a</thinking>b", ["a"], "b"),
         ("[THINK]a[/THINK]b", ["a"], "b"),
+        ("<thought>a</thought>b", ["a"], "b"),
         ("◁think▷a◁/think▷b", ["a"], "b"),
         ("<seed:think>a</seed:think>b", ["a"], "b"),
         ("<|channel>thought\na<channel|>b", ["\na"], "b"),

@@ -266,11 +266,11 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a field that contains a string, a list of text pieces or a JSON object."""
+    """Return the text of a field that contains a string, a list of strings or text pieces, or a JSON object."""
     if isinstance(content, dict):
         return json.dumps(content, ensure_ascii=False)
     if isinstance(content, list):
-        pieces = (piece.get("text") for piece in content if isinstance(piece, dict))
+        pieces = (piece.get("text") if isinstance(piece, dict) else piece for piece in content)
         return "".join(piece for piece in pieces if isinstance(piece, str))
     return content if isinstance(content, str) else ""
 

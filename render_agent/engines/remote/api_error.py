@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import Enum
+from math import isfinite
 from time import time
 from typing import Any
 
@@ -139,10 +141,9 @@ class ApiError(Exception):
         """Seconds to wait, as stated by the server in a header or in the body; None if it does not say."""
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = self.headers.get(name, "")
-            try:
-                return max(0.0, float(value) * unit)
-            except ValueError:
-                pass
+            with suppress(ValueError):
+                if isfinite(seconds := float(value) * unit):
+                    return max(0.0, seconds)
             try:
                 return max(0.0, parsedate_to_datetime(value).timestamp() - time())
             except ValueError:
@@ -183,7 +184,7 @@ class ApiError(Exception):
         # The header of OpenAI's and Anthropic's servers says whether the same request may succeed.
         may_retry = {"true": True, "false": False}.get(self.headers.get("x-should-retry", ""))
         if may_retry is None:
-            may_retry = status in (408, 409, 424, 425, 429) or status >= 500
+            may_retry = status in (408, 409, 424, 425, 429, 498, 499) or status >= 500
         if not may_retry:
             return Fault.REQUEST
         if wait is not None and wait > MAX_RETRY_AFTER_SECONDS:

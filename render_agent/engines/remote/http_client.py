@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 GZIP = b"\x1f\x8b"
+ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")  # at different levels
 MAX_RESPONSE_BYTES = 16 << 20
 MAX_JOB_BYTES = 512 << 20  # of the results of a batch job
 LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
@@ -73,9 +74,9 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
 
 def decompress(body: bytes, most: int = MAX_RESPONSE_BYTES) -> bytes:
     """Return the content of a response that a proxy compressed, whatever its headers say. Raises ApiError if too large."""
-    if not body.startswith(GZIP):
+    if not body.startswith((GZIP, *ZLIB)):
         return body
-    inflater = zlib.decompressobj(wbits=31)
+    inflater = zlib.decompressobj(wbits=47)  # gzip or zlib
     try:
         content = inflater.decompress(body, most)
     except zlib.error:

@@ -43,6 +43,9 @@ FAULTS_IF_EMPTY = frozenset(
 ) | {""}
 """Finish reasons, "" for none, that are faults if the reply has no text."""
 
+CUT_OFF = "aborted"  # finish reason of event streams that end early
+END_OF_STREAM = re.compile(rb"(?m)^data: ?\[DONE\]")
+
 # Keys of responses that contain a reply or a list of models.
 PAYLOADS = ("choices", "content", "candidates", "output", "promptFeedback", "data")
 
@@ -251,14 +254,41 @@ def _join_chunks(stream: bytes) -> bytes:
             choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
             delta = part.get("delta") or part.get("message")
             for key, value in delta.items() if isinstance(delta, dict) else ():
-                joins = (
-                    isinstance(value, str) and isinstance(message.get(key), str) and key != "role"
-                )
-                message[key] = message[key] + value if joins else value or message.get(key)
+                if key == "tool_calls":
+                    message[key] = _join_calls(message.get(key) or [], value)
+                else:
+                    message[key] = _join(message.get(key), value, joins=key != "role")
     if not choices:
         return stream  # of another API
+    if not END_OF_STREAM.search(stream):
+        for choice in choices.values():
+            choice["finish_reason"] = choice.get("finish_reason") or CUT_OFF
     whole = {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
     return json.dumps(whole).encode()
+
+
+def _join(earlier: Any, value: Any, *, joins: bool = True) -> Any:
+    """Return a field of a message after a delta: joined if both are texts, otherwise the last value that is not empty."""
+    if joins and isinstance(value, str) and isinstance(earlier, str):
+        return earlier + value
+    return value or earlier
+
+
+def _join_calls(calls: list[dict[str, Any]], deltas: Any) -> list[dict[str, Any]]:
+    """Return the tool calls of a message after deltas, which refer to them by index."""
+    calls = list(calls)
+    for delta in deltas if isinstance(deltas, list) else ():
+        function = delta.get("function") if isinstance(delta, dict) else None
+        if not isinstance(function, dict):
+            continue
+        index = delta.get("index")
+        if not isinstance(index, int) or not 0 <= index < len(calls):
+            calls.append(delta)
+            continue
+        earlier = calls[index]["function"]
+        merged = {key: _join(earlier.get(key), value) for key, value in function.items()}
+        calls[index] = {**calls[index], "function": {**earlier, **merged}}
+    return calls
 
 
 def _events(stream: bytes) -> Iterator[dict[str, Any]]:

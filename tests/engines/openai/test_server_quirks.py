@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import zlib
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -144,7 +145,7 @@ FAULTY = [
     {"success": False, "errors": [{"code": 7009, "message": "Upstream service unavailable"}]},
     {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}},
     {"error_code": 336100, "error_msg": "please try again later"},
-    gzip.compress(b'{"error": "busy"}')[:-9],
+    gzip.compress(b'{"error": "busy"}', mtime=0)[:-9],
     (503, b"<html><title>503 Service Temporarily Unavailable</title></html>"),
     (424, error(None, "Request failed during generation: Server error")),
     (520, b""),
@@ -158,6 +159,9 @@ FAULTY = [
     {"choices": [{"finish_reason": "error", **error(502)}]},
     {"object": "error", "message": "internal", "code": 500},
     b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"error": {"code": 502}}\n\n',
+    b'data: {"choices": [{"delta": {"content": "cut off"}}]}\n\n',
+    (498, error("capacity_exceeded")),
+    (499, b""),
 ]
 
 
@@ -245,7 +249,9 @@ def test_redirect_to_a_login_page_stops_the_run(serve):
     assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("encode", [lambda body: b"\xef\xbb\xbf" + body, gzip.compress])
+@pytest.mark.parametrize(
+    "encode", [lambda body: b"\xef\xbb\xbf" + body, gzip.compress, zlib.compress]
+)
 @pytest.mark.parametrize("headers", [{}, {"content-encoding": "gzip"}], ids=str)
 def test_byte_order_mark_and_compression_are_removed(serve, encode, headers):
     body = encode(json.dumps(completion()).encode())
@@ -320,6 +326,25 @@ def test_event_stream_becomes_one_reply(serve):
     assert (reply.text, reply.finish) == ('<think>hm so</think>\n{"answer": "B"}', "length")
     assert (reply.tokens.prompt, reply.tokens.reply) == (30, 4)
     assert len(server.bodies) == 1
+
+
+def test_tool_call_in_an_event_stream(serve):
+    deltas = [
+        {"index": 0, "id": "1", "function": {"name": "answer", "arguments": ""}},
+        {"index": 0, "function": {"arguments": '{"answer": '}},
+        {"index": 0, "function": {"arguments": '"B"}'}},
+        {"index": 1, "function": {"name": "look", "arguments": "{}"}},
+    ]
+    stream = b"".join(chunk(tool_calls=[delta]) for delta in deltas)
+    engine, _ = serve(stream + chunk("tool_calls"))
+    (reply,) = engine.generate([ask()])
+    assert reply.text == '{"answer": "B"}\n{}'
+
+
+def test_content_may_be_a_list_of_strings(serve):
+    engine, _ = serve(completion([GOOD]))
+    (reply,) = engine.generate([ask()])
+    assert reply.text == GOOD
 
 
 def call(arguments):

@@ -247,6 +247,7 @@ def test_errors_are_told_apart(status, text, headers, fault):
         ("", {"retry-after-ms": "250", "retry-after": "7"}, 0.25),
         ("", {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
         ("", {"retry-after": "soon"}, None),
+        ("", {"retry-after": "inf"}, None),
         ('{"retryDelay": "34s"}', {}, 34),
         (MINUTE, {}, 34.5),
         ("Please try again in 7.66s.", {}, 7.66),
