@@ -49,6 +49,7 @@ def dry_run(config: RunConfig) -> int:
     rendering_seconds = preview.seconds_per_view * num_images
     cost = estimate(parts, num_questions - num_missing, preview.messages)
     bound = cost_bound(parts, cost)
+    discounted = cost_bound(parts, cost, has_batch_api=True)
     chosen = describe_choosing(parts, preview.questions)
     notes = [
         *question_notes(config, preview.questions, blind=parts.blind),
@@ -70,6 +71,7 @@ def dry_run(config: RunConfig) -> int:
             "estimate": asdict(cost),
             "price": to_plain(parts.price),
             "cost_usd_at_most": bound,
+            "cost_usd_at_most_with_batch_api": discounted,
         }
         click.echo(printable_json(summary))
         return 0
@@ -94,9 +96,11 @@ def dry_run(config: RunConfig) -> int:
     )
     if parts.engine.uses_model:
         console.print(describe_estimate(cost), soft_wrap=True)
-    if bound is not None and parts.price is not None:
+    if bound is not None and discounted is not None and parts.price is not None:
+        is_less = discounted < bound
+        batch = f", or {dollars(discounted)} if the server has a batch API" if is_less else ""
         console.print(
-            f"cost at most {dollars(bound)}{uncounted_judges(parts)}, with nothing read from a cache; prices:"
+            f"cost at most {dollars(bound)}{batch}{uncounted_judges(parts)}, with nothing read from a cache; prices:"
             f" {parts.price.describe()}",
             soft_wrap=True,
         )

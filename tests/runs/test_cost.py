@@ -277,6 +277,13 @@ def test_dry_run_shows_the_bound_and_the_projection(tmp_path, server, prices, ca
     assert output["cost_usd_at_most"] == pytest.approx(
         (counts["prompt_tokens"] * 3 + counts["reply_tokens"] * 10) / 1e6
     )
+    dry_run(replace(config, batch_jobs=True, max_batched_turns=config.max_turns))
+    said = json.loads(capsys.readouterr().out)
+    whole = said["cost_usd_at_most"]
+    assert said["cost_usd_at_most_with_batch_api"] == pytest.approx(whole / 2)
+    dry_run(replace(config, batch_jobs=True, max_batched_turns=0))
+    said = json.loads(capsys.readouterr().out)
+    assert said["cost_usd_at_most_with_batch_api"] == whole
     dry_run(replace(config, json=False))
     assert "cost at most $" in capsys.readouterr().out
     dry_run(replace(config, json=False, prices=None))

@@ -11,6 +11,7 @@ from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
 from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, image_tokens, text_tokens
 from render_agent.runs.build import Parts
+from render_agent.runs.cost.billing import BATCH_RATE
 from render_agent.util.display import count_noun
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take about 40
@@ -34,6 +35,9 @@ class RunEstimate:
     cached_tokens: int
     """Part of `prompt_tokens` that a server with a prefix cache has read before."""
     reply_tokens: int
+    batch_prompt_tokens: int = 0
+    """Part of `prompt_tokens` in batched turns, if `--batch-jobs` sends them as jobs."""
+    batch_reply_tokens: int = 0
     judge_requests: int = 0
     """Requests to judges. They and their tokens are not included in the other numbers."""
     judge_prompt_tokens: int = 0
@@ -65,6 +69,7 @@ def estimate(parts: Parts, num_questions: int, opening: Sequence[Message]) -> Ru
     prompts = [first_prompt + growth * turn for turn in range(turns)]
     instructions = text_tokens([message for message in opening if message["role"] == "system"])
     dialogues = num_questions * agent.wordings
+    num_batched = min(config.max_batched_turns, turns) if config.batch_jobs else 0
     rewordings = num_questions if agent.wordings > 1 else 0
     probes = num_questions * turns if config.probe else 0
     prompt_tokens = dialogues * agent.samples * sum(prompts) + rewordings * REWORDING_TOKENS
@@ -77,6 +82,8 @@ def estimate(parts: Parts, num_questions: int, opening: Sequence[Message]) -> Ru
         + max(0, dialogues - 1) * instructions,
         reply_tokens=(dialogues * agent.samples * turns + rewordings) * (reply + thinking)
         + probes * (PROBE_REPLY_TOKENS + thinking),
+        batch_prompt_tokens=dialogues * agent.samples * sum(prompts[:num_batched]),
+        batch_reply_tokens=dialogues * agent.samples * num_batched * (reply + thinking),
         **_judge_estimate(parts, num_questions, image),
     )
 
@@ -114,15 +121,19 @@ def describe_estimate(estimate: RunEstimate) -> str:
     return text
 
 
-def cost_bound(parts: Parts, estimate: RunEstimate) -> float | None:
+def cost_bound(parts: Parts, estimate: RunEstimate, *, has_batch_api: bool = False) -> float | None:
     """Return an upper bound on the cost of a run in USD; None if the price of its model is unknown.
 
-    Every prompt token is charged the highest price, as if nothing were read from a cache.
+    Every prompt token is charged the highest price, as if nothing were read from a cache. If the server has a batch
+    API, batch jobs are discounted.
     """
     price = parts.price
     if price is None:
         return None
-    read, written = estimate.prompt_tokens, estimate.reply_tokens
+    read, written = float(estimate.prompt_tokens), float(estimate.reply_tokens)
+    if has_batch_api:
+        read -= (1 - BATCH_RATE) * estimate.batch_prompt_tokens
+        written -= (1 - BATCH_RATE) * estimate.batch_reply_tokens
     if parts.billing.includes_verifiers:
         read += estimate.judge_prompt_tokens
         written += estimate.judge_reply_tokens
