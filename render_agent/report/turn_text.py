@@ -18,7 +18,7 @@ from render_agent.report.candidate_scores import (
     members,
 )
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.sentences import belief_words, cause_words
+from render_agent.report.diagnosis.sentences import compare_answers, describe_cause
 from render_agent.report.pages.maps.belief_marks import summarize_score
 from render_agent.report.pages.maps.path_marks import describe_pose
 from render_agent.runs.log.results import beliefs_of
@@ -55,8 +55,8 @@ def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
     diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
     if diagnosis is not None and diagnosis.belief is not None:
-        yield f"cause: {cause_words(diagnosis, folder.parts)}"
-        if words := belief_words(diagnosis, state.answer):
+        yield f"cause: {describe_cause(diagnosis, folder.parts)}"
+        if words := compare_answers(diagnosis, state.answer):
             yield words
         probes = diagnosis.belief.probes
     else:

@@ -19,7 +19,7 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory, engine_traits, reject_code
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
-from render_agent.report.pages.words import STATUS_WORDS
+from render_agent.report.pages.labels import STATUS_LABELS
 from render_agent.report.run_facts import cost_fact, facts_line
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats
@@ -198,7 +198,7 @@ def _print_answer(
     turns = count_noun(row["turns"], "turn")
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
-    console.print(f"answer: {answer} ({STATUS_WORDS[state.status]}, {turns})", soft_wrap=True)
+    console.print(f"answer: {answer} ({STATUS_LABELS[state.status]}, {turns})", soft_wrap=True)
     print_caveats([state], console)
     print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:

@@ -68,7 +68,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_caveats, print_scan
-    from render_agent.report.pages.words import STATUS_WORDS, result_words
+    from render_agent.report.pages.labels import STATUS_LABELS, result_label
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.score.tables import figure
@@ -96,11 +96,11 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     lines = [line for line in folder.turns if line.question_id == question_id]
     state = next(state for state in folder.states if state.id == question_id)
     score = score_of(state)
-    console.print(f"answer: {in_words(question, state.answer)} ({STATUS_WORDS[state.status]})")
+    console.print(f"answer: {in_words(question, state.answer)} ({STATUS_LABELS[state.status]})")
     truth = (
         "unknown" if question.ground_truth is None else in_words(question, question.ground_truth)
     )
-    verdict = "" if score is None else f": {result_words(score)} (score {figure(100 * score)})"
+    verdict = "" if score is None else f": {result_label(score)} (score {figure(100 * score)})"
     console.print(f"ground truth: {truth}{verdict}")
     print_caveats([state], console)
     print_scan(state, console)

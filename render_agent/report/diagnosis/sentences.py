@@ -27,22 +27,22 @@ def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
         num_unjudged = causes[str(Cause.OPEN)]
         suffix = f" so far; {num_unjudged:,} not judged" if num_unjudged else ""
         return [f"No wrong answers{suffix}."]
-    sentences = [contrast_words(row) for row in figures["contrasts"] if row["wrong"][0]]
+    sentences = [contrast_sentence(row) for row in figures["contrasts"] if row["wrong"][0]]
     if unknown := causes[str(Cause.UNKNOWN)]:
         sentences.append(f"{count_noun(unknown, 'wrong answer')} without object boxes to look at.")
     return sentences
 
 
-def contrast_words(row: Mapping[str, Any]) -> str:
+def contrast_sentence(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
     (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
     return (
         f"Of {count_noun(all_wrong, 'wrong answer')}, {num_wrong:,} {PHRASES[row['trait']]}"
-        f" (right answers: {num_right:,} of {all_right:,}; {difference_words(row['p_holm'])})."
+        f" (right answers: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
     )
 
 
-def difference_words(p: float | None) -> str:
+def describe_difference(p: float | None) -> str:
     """Return the result of a test of a difference, given its p-value."""
     if p is None:
         return "too few scenes or answers for a test"
@@ -75,12 +75,12 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"The answers implied by the last maps score {implied_scores['value']:.1f}; the given answers score"
             f" {beliefs['answer']['value']:.1f} ({count_noun(implied_scores['n'], 'question')};"
-            f" {difference_words(beliefs['own_answer_gain']['p'])})."
+            f" {describe_difference(beliefs['own_answer_gain']['p'])})."
         )
     return lines
 
 
-def cause_words(diagnosis: Diagnosis, parts: Parts) -> str:
+def describe_cause(diagnosis: Diagnosis, parts: Parts) -> str:
     """Describe the cause of a question's result, with the objects that were never seen clearly."""
     cause = diagnosis.cause
     unseen_names = ", ".join(unseen_objects(diagnosis, parts.config.image_size))
@@ -113,7 +113,7 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
     }.get(diagnosis.cause)
 
 
-def belief_words(diagnosis: Diagnosis, answer: str | None) -> str:
+def compare_answers(diagnosis: Diagnosis, answer: str | None) -> str:
     """Compare the answer implied by the last map with the given answer. The result is empty if the map implies none."""
     belief = diagnosis.belief
     if belief is None or belief.answer is None:

@@ -6,7 +6,7 @@ import pytest
 
 from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
-from render_agent.report.diagnosis.sentences import contrast_words
+from render_agent.report.diagnosis.sentences import contrast_sentence
 from render_agent.report.pages.index.findings import shared_trait
 from render_agent.score.intervals import SIGNIFICANT
 
@@ -45,7 +45,7 @@ def test_no_contrast_if_right_answers_have_it_as_often():
     (row,) = contrasts(diagnoses.values(), places)
     assert row["wrong"][0] > 0.75 * row["wrong"][1]
     assert row["p_holm"] > SIGNIFICANT
-    assert "no difference shown" in contrast_words(row)
+    assert "no difference shown" in contrast_sentence(row)
     assert finding(diagnoses, places) is None
 
 
@@ -72,7 +72,7 @@ def test_no_contrast_with_too_few_scenes():
     diagnoses, places = planted_diagnoses(wrong=1, right=0, scenes=5)
     (row,) = contrasts(diagnoses.values(), places)
     assert row["p"] is None
-    assert "too few scenes" in contrast_words(row)
+    assert "too few scenes" in contrast_sentence(row)
     assert finding(diagnoses, places) is None
 
 

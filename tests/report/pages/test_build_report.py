@@ -20,8 +20,8 @@ from render_agent.cli.main import cli
 from render_agent.errors import RunLogError
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
+from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.page import page_of
-from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
 
 
@@ -122,7 +122,7 @@ def test_questions_js_is_ascii_and_matches_the_results(hostile):
         assert compact[column_index["score"]] == 100 * row["score"]
         for name in ("scene", "status"):
             assert compact[column_index[name]] == row[name]
-        assert compact[column_index["type"]] == type_words(row["type"])
+        assert compact[column_index["type"]] == type_label(row["type"])
 
 
 def test_run_in_progress(tmp_path):

@@ -8,8 +8,8 @@ from factories.reports import run_rooms
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import unseen_objects
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
+from render_agent.report.pages.labels import result_label
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.report.pages.words import result_words
 from render_agent.score.comparison import RIGHT
 from render_agent.tasks.question_types import COUNTING_TYPE
 
@@ -69,7 +69,7 @@ def test_one_rule_for_several_objects_of_a_name(run):
     ],
 )
 def test_words_of_results(score, text):
-    assert result_words(score) == text
+    assert result_label(score) == text
     assert score is None or text.endswith("right") == (score >= RIGHT)
 
 

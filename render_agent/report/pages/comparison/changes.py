@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from render_agent.report.compare_runs import sides_of
-from render_agent.report.pages.words import outcome_word
+from render_agent.report.pages.labels import outcome_label
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import differing_questions
@@ -30,7 +30,7 @@ class AnswerChange:
     @property
     def sides(self) -> tuple[str, ...]:
         """`right`, `wrong` or `open` for each run."""
-        return tuple(outcome_word(row) for row in self.rows)
+        return tuple(outcome_label(row) for row in self.rows)
 
     @property
     def change(self) -> str:

@@ -26,6 +26,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
+from render_agent.report.pages.labels import sort_types, type_label
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
     banners,
@@ -51,7 +52,6 @@ from render_agent.report.pages.plots.svg import (
 )
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
-from render_agent.report.pages.words import in_order, type_words
 from render_agent.report.run_facts import cost_fact, facts_line, request_facts
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
@@ -132,7 +132,7 @@ def write_comparison(
             plots=plots,
             changes=[(change, page_of(change.question_id)) for change in changes],
             choices=_choices(changes),
-            type_words=type_words,
+            type_label=type_label,
         )
     return folder / "index.html"
 
@@ -275,14 +275,14 @@ def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
     """Return the aggregate scores, then the types, that both runs of at least one pair have."""
     common_names = {name for pair in pairs for name in pair["differences"]}
     types = {row.type for run in runs for row in run.rows.values()}
-    return [name for name in MEANS if name in common_names] + in_order(types & common_names)
+    return [name for name in MEANS if name in common_names] + sort_types(types & common_names)
 
 
 def words_of(name: str, names: Sequence[str]) -> str:
     """Return the display name of an aggregate score or type; `names` are all names in the comparison."""
     if name == OFFICIAL:
         return row_names(names)[OFFICIAL]
-    return "mean over questions" if name == "micro" else type_words(name)
+    return "mean over questions" if name == "micro" else type_label(name)
 
 
 def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | None]:
@@ -390,7 +390,7 @@ def _tests(pairs: Pairs) -> list[tuple[str, str, int, int, int, str, str]]:
     return [
         (
             f"{letter} vs. {LETTERS[0]}",
-            "all multiple-choice" if name == "choices" else type_words(name),
+            "all multiple-choice" if name == "choices" else type_label(name),
             test["n"],
             test["only_b"],
             test["only_a"],

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
-from render_agent.report.diagnosis.sentences import contrast_words
+from render_agent.report.diagnosis.sentences import contrast_sentence
 from render_agent.report.diagnosis.summary import own_diagnoses
+from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.plots.run_plots import scene_of
-from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
 from render_agent.score.intervals import SIGNIFICANT, ratio
@@ -86,7 +86,7 @@ def shared_trait(
             continue
         num_selected = sum(d.cause is trait.cause for d in wrongly)
         link = f"#{urlencode({'cause': str(trait.cause)})}" if num_selected == num_missed else ""
-        return Finding(contrast_words(row), link)
+        return Finding(contrast_sentence(row), link)
     return None
 
 
@@ -103,7 +103,7 @@ def compare_types_with_baseline(gains: Gains) -> str | None:
     clauses = []
     if above:
         best_task = max(above, key=lambda name: above[name])
-        clauses.append(f"{type_words(best_task)} is {_points(above[best_task])} above {BASELINE}")
+        clauses.append(f"{type_label(best_task)} is {_points(above[best_task])} above {BASELINE}")
     if above and (other_tasks := [name for name in above if name != best_task]):
         clauses.append(f"{_subject(other_tasks, 'is', 'are')} above it, too")
     if below:
@@ -135,7 +135,7 @@ def _points(difference: float) -> str:
 
 def _subject(names: Sequence[str], singular: str, plural: str) -> str:
     """List question types, followed by the verb in the singular or plural form."""
-    words = [type_words(name) for name in names]
+    words = [type_label(name) for name in names]
     if len(words) > MAX_NAMED_TYPES:
         return f"{len(words)} other types {plural}"
     return f"{join_names(words)} {singular if len(words) == 1 else plural}"

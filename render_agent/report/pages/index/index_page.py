@@ -15,10 +15,10 @@ from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
+from render_agent.report.pages.labels import outcome_label, type_label
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
-from render_agent.report.pages.words import outcome_word, type_words
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.report.run_facts import cost_fact, request_facts
 from render_agent.runs.log.columns import Column
@@ -186,8 +186,8 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
             for column in QUESTION_COLUMNS
             if column.cell or column.filter
         },
-        "type": type_words(row.type),
-        "outcome": outcome_word(row),
+        "type": type_label(row.type),
+        "outcome": outcome_label(row),
         "page": safe_name(state.id),
         "text": state.question.text,
         "picture": f"../{state.views[-1].file}" if state.views else None,

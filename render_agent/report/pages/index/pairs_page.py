@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
+from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.page import frame, page_of, write_page
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
-from render_agent.report.pages.words import type_words
 from render_agent.runs.read import RunData
 from render_agent.score.causal import classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
@@ -95,7 +95,7 @@ def write_pairs(run: RunData, folder: Path) -> None:
         pairs=sorted(pairs, key=lambda pair: order.index(pair.verdict))[:MAX_PAIRS],
         total=len(pairs),
         verdicts=VERDICTS,
-        type_words=type_words,
+        type_label=type_label,
         page_of=page_of,
     )
 
@@ -168,7 +168,7 @@ def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[FigureRow]]]:
         if len(causal["changes"]) != 1
         else causal["changes"]
     )
-    types = {type_words(name): part for name, part in causal["types"].items()}
+    types = {type_label(name): part for name, part in causal["types"].items()}
     return [
         (heading, [_row(name, part) for name, part in parts.items()])
         for heading, parts in (("change", changes), ("question type", types))

@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
+from render_agent.report.pages.labels import (
+    explain_causes,
+    outcome_label,
+    sort_types,
+    type_label,
+)
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -19,12 +25,6 @@ from render_agent.report.pages.plots.svg import (
     name_rows,
     series_style,
     start_at_zero,
-)
-from render_agent.report.pages.words import (
-    explain_causes,
-    in_order,
-    outcome_word,
-    type_words,
 )
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
@@ -124,7 +124,7 @@ def type_scores(results: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
     types = results["types"]
     directions = sum(types[name]["n"] for name in DIRECTION_TYPES if name in types)
     scores: dict[str, tuple[int, float | None]] = {}
-    for name in in_order(types):
+    for name in sort_types(types):
         if name in DIRECTION_TYPES and DIRECTION in results["tasks"]:
             scores.setdefault(DIRECTION, (directions, results["tasks"][DIRECTION]))
         scores[name] = types[name]["n"], types[name]["score"]
@@ -156,7 +156,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
             label="this run",
             clip_on=False,
         )
-        name_rows(axes, [f"{type_words(name)} (n = {n})" for name, (n, _) in scores.items()])
+        name_rows(axes, [f"{type_label(name)} (n = {n})" for name, (n, _) in scores.items()])
         axes.set_xlim(-1, 101)
         axes.grid()
         axes.set_xlabel("score (%)")
@@ -172,7 +172,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
         ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
         [
             (
-                type_words(name),
+                type_label(name),
                 n,
                 figure(score),
                 interval(bounds[name]) or "–",
@@ -188,7 +188,7 @@ def plot_turns(run: RunData) -> Plot | None:
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
         if row.score is not None:
-            by_turns[row.turns].append((scene_of(row), float(outcome_word(row) == "right")))
+            by_turns[row.turns].append((scene_of(row), float(outcome_label(row) == "right")))
     if not by_turns:
         return None
     turns = sorted(by_turns)
@@ -276,19 +276,19 @@ def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     present = [cause for cause in palette.CAUSES if any(c[cause] for c in by_type.values())]
     if set(present) <= {Cause.OPEN}:
         return None
-    counts = {kind: by_type[kind] for kind in in_order(by_type)}
+    counts = {kind: by_type[kind] for kind in sort_types(by_type)}
     return Plot(
         "causes",
         "Causes by question type",
         "One stacked bar per type: the share of questions with each cause.",
         _stacked_bars(
-            {type_words(kind): counter for kind, counter in counts.items()},
+            {type_label(kind): counter for kind, counter in counts.items()},
             {cause: palette.CAUSES[cause] for cause in present},
         ),
         f"{explain_causes(present, passive=run.parts.passive)} {NO_PROOF}{_mirror_note(run, 'shown')}",
         ("type", "n", *map(str, present)),
         [
-            (type_words(kind), counter.total(), *(counter[c] for c in present))
+            (type_label(kind), counter.total(), *(counter[c] for c in present))
             for kind, counter in counts.items()
         ],
     )
@@ -308,8 +308,8 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     if not rights:
         return None
     shares = {
-        type_words(kind): (mean_share(rights[kind][True]), mean_share(rights[kind][False]))
-        for kind in (ALL_TYPES, *in_order(rights.keys() - {ALL_TYPES}))
+        type_label(kind): (mean_share(rights[kind][True]), mean_share(rights[kind][False]))
+        for kind in (ALL_TYPES, *sort_types(rights.keys() - {ALL_TYPES}))
     }
     sides = (("all clearly visible", palette.BLUE, "o"), ("not all", palette.ORANGE, "s"))
 
@@ -355,8 +355,8 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     for question_id, diagnosis in diagnoses.items():
         shares = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
         row = run.rows[question_id]
-        if shares and outcome_word(row) in sides:
-            sides[outcome_word(row)].append((scene_of(row), shares))
+        if shares and outcome_label(row) in sides:
+            sides[outcome_label(row)].append((scene_of(row), shares))
     num_turns = max((len(shares) for group in sides.values() for _, shares in group), default=0)
     if not num_turns:
         return None

@@ -32,7 +32,12 @@ from render_agent.report.diagnosis.model import (
     group_name,
     name_of,
 )
-from render_agent.report.diagnosis.sentences import belief_words, cause_words, explain_wrong_answer
+from render_agent.report.diagnosis.sentences import (
+    compare_answers,
+    describe_cause,
+    explain_wrong_answer,
+)
+from render_agent.report.pages.labels import STATUS_LABELS, outcome_label, result_label, type_label
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
@@ -43,7 +48,6 @@ from render_agent.report.pages.maps.path_marks import (
     path_marks,
 )
 from render_agent.report.pages.view3d.page_data import view_data
-from render_agent.report.pages.words import STATUS_WORDS, outcome_word, result_words, type_words
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
@@ -100,22 +104,22 @@ class QuestionView:
     @property
     def outcome(self) -> str:
         """`right`, `wrong` or `open`."""
-        return outcome_word(self.row)
+        return outcome_label(self.row)
 
     @property
     def result(self) -> str:
         """The result in words: right, partly right, wrong or not scored."""
-        return result_words(self.row.score)
+        return result_label(self.row.score)
 
     @property
     def type(self) -> str:
         """Display name of its type."""
-        return type_words(self.question.type)
+        return type_label(self.question.type)
 
     @property
     def status(self) -> str:
         """Explanation of its status."""
-        return STATUS_WORDS[self.state.status]
+        return STATUS_LABELS[self.state.status]
 
     @property
     def length(self) -> str:
@@ -128,7 +132,7 @@ class QuestionView:
     @property
     def cause(self) -> str | None:
         """Description of the cause; None if the question was not diagnosed."""
-        return None if self.diagnosis is None else cause_words(self.diagnosis, self.parts)
+        return None if self.diagnosis is None else describe_cause(self.diagnosis, self.parts)
 
     @property
     def headline(self) -> str | None:
@@ -189,7 +193,7 @@ class QuestionView:
     @property
     def belief_summary(self) -> str:
         """Comparison of the answer with the one implied by its last map."""
-        return "" if self.diagnosis is None else belief_words(self.diagnosis, self.state.answer)
+        return "" if self.diagnosis is None else compare_answers(self.diagnosis, self.state.answer)
 
     def in_3d(self, images: str) -> str | None:
         """Return the data of its 3D view as JSON; None if there is none.

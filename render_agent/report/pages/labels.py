@@ -1,4 +1,4 @@
-"""Display names of question types, results, statuses and causes.
+"""Labels of question types, results, statuses and causes for reports.
 
 Statuses and causes keep their values (`Status`, `Cause`), which logs and exports use too.
 """
@@ -14,7 +14,7 @@ from render_agent.score.comparison import RIGHT
 from render_agent.tasks.question_types import DIRECTION, TYPES
 
 # tasks and question types, named as in the VSI-Bench paper
-TYPE_WORDS = {
+TYPE_LABELS = {
     "object_counting": "object count",
     "object_abs_distance": "absolute distance",
     "object_size_estimation": "object size",
@@ -28,7 +28,7 @@ TYPE_WORDS = {
     "obj_appearance_order": "appearance order",
 }
 
-STATUS_WORDS = {
+STATUS_LABELS = {
     Status.ACTIVE: "in progress",
     Status.ANSWERED: "answered",
     Status.EXHAUSTED: "out of turns; the last answer counts",
@@ -36,7 +36,7 @@ STATUS_WORDS = {
     Status.MISSING: "scan not found",
 }
 
-CAUSE_WORDS = {
+CAUSE_EXPLANATIONS = {
     Cause.MISJUDGED: "wrong answer although every named object was clearly visible",
     Cause.NEVER_LOOKED: "all turns used, but some named object was never clearly visible",
     Cause.STOPPED_EARLY: "ended with turns left before every named object was clearly visible",
@@ -50,7 +50,7 @@ CAUSE_WORDS = {
 }
 
 # replaces an explanation if the views were preselected
-PASSIVE_CAUSE_WORDS = {
+PASSIVE_CAUSE_EXPLANATIONS = {
     Cause.NEVER_LOOKED: "some named object was never clearly visible in the preselected views"
 }
 
@@ -62,30 +62,30 @@ def explain_causes(causes: Iterable[Cause], *, passive: bool = False) -> str:
         causes: The causes to explain.
         passive: True if the views were preselected.
     """
-    words = CAUSE_WORDS | (PASSIVE_CAUSE_WORDS if passive else {})
-    return " ".join(f"{c.capitalize()}: {words[c]}." for c in causes if c in words)
+    explanations = CAUSE_EXPLANATIONS | (PASSIVE_CAUSE_EXPLANATIONS if passive else {})
+    return " ".join(f"{c.capitalize()}: {explanations[c]}." for c in causes if c in explanations)
 
 
-def type_words(name: str) -> str:
+def type_label(name: str) -> str:
     """Return the display name of a question type or task; other benchmarks' types keep their name."""
-    return TYPE_WORDS.get(name, name.replace("_", " "))
+    return TYPE_LABELS.get(name, name.replace("_", " "))
 
 
-def outcome_word(row: Row | None) -> str:
+def outcome_label(row: Row | None) -> str:
     """Return `right`, `wrong` or `open` (not scored, or no row) for a row of the results."""
     if row is None or row.score is None:
         return "open"
     return "right" if row.score >= RIGHT else "wrong"
 
 
-def result_words(score: float | None) -> str:
-    """Describe the score of an answer, 0 to 1, in the words of `outcome_word`; "partly right" counts as right."""
+def result_label(score: float | None) -> str:
+    """Describe the score of an answer, 0 to 1, in the words of `outcome_label`; "partly right" counts as right."""
     if score is None:
         return "not scored"
     return "right" if score == 1 else "partly right" if score >= RIGHT else "wrong"
 
 
-def in_order(types: Iterable[str]) -> list[str]:
+def sort_types(types: Iterable[str]) -> list[str]:
     """Sort question types: VSI-Bench's in their order, then all others by name."""
     types = set(types)
     return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]

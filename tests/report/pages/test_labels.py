@@ -1,0 +1,14 @@
+"""Tests of the labels of causes, statuses and types."""
+
+from render_agent.dialogue.state import Status
+from render_agent.report.diagnosis.model import Cause
+from render_agent.report.pages.labels import CAUSE_EXPLANATIONS, STATUS_LABELS, TYPE_LABELS
+from render_agent.tasks.question_types import DIRECTION, TYPES
+
+
+def test_every_cause_status_and_type_has_a_label():
+    assert set(CAUSE_EXPLANATIONS) == set(Cause) - {Cause.RIGHT}
+    assert set(STATUS_LABELS) == set(Status)
+    assert set(TYPE_LABELS) == {*TYPES, DIRECTION}
+    assert len(set(TYPE_LABELS.values())) == len(TYPE_LABELS)
+    assert len(set(STATUS_LABELS.values())) == len(STATUS_LABELS)
