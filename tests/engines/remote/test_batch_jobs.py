@@ -9,7 +9,7 @@ import time
 
 import pytest
 from factories.batch_apis import BROKEN, CANCELED, EXPIRED, NO_TEMPERATURE, BatchServer
-from factories.runs import NullObserver, make_config, transcripts
+from factories.runs import NullObserver, make_config, make_questions, transcripts
 
 from render_agent.dialogue.events import BATCH_JOB, OMITTED
 from render_agent.errors import EngineError, UsageError
@@ -18,6 +18,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 NAMES = ["anthropic", "chat", "gemini", "responses"]
+JOB_APIS = ["anthropic", "chat", "gemini"]  # the jobs of `responses` are those of `chat`
 QUESTIONS, TURNS, BATCHED = 3, 3, 2
 JOBS = "render_agent.engines.remote.batch_jobs"
 
@@ -55,8 +56,13 @@ def go(run):
 
 
 def play(folder, server, name, protocol="json", **more):
-    given = {"batch_jobs": True} | more
-    return go(start_run(make_config(folder, "rooms", **options(server, name, protocol, **given))))
+    given = options(server, name, protocol, **{"batch_jobs": True} | more)
+    return go(start_run(make_config(folder, questions_in(folder), **given)))
+
+
+def questions_in(folder):
+    folder.mkdir(exist_ok=True)
+    return make_questions(folder, QUESTIONS)
 
 
 def turns_of(run):
@@ -97,15 +103,17 @@ def test_transcripts_equal_those_of_direct_requests(name, protocol, tmp_path):
 SCRIPT = """
 import sys
 from factories.runs import make_config, NullObserver
+from pathlib import Path
 import render_agent.engines.remote.batch_jobs as jobs
 from render_agent.runs.runner import start_run
 jobs.FIRST_POLL_SECONDS = jobs.MAX_POLL_SECONDS = 0.05
 options = eval(sys.argv[2])
-start_run(make_config(__import__("pathlib").Path(sys.argv[1]), "rooms", **options)).go(NullObserver())
+folder = Path(sys.argv[1])
+start_run(make_config(folder, folder / "questions.jsonl", **options)).go(NullObserver())
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["anthropic", "chat"])
 def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
     """The second job is in flight when the process is killed with signal 9."""
     with BatchServer(name) as server:
@@ -113,6 +121,7 @@ def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
         paid, server.paid, server.submissions = server.paid, [], []
         server.polls = 40  # about two seconds
         given = options(server, name, batch_jobs=True)
+        questions_in(tmp_path / "b")
         path = [str(tmp_path / "b"), repr(given)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, *path], env=environment)
@@ -134,7 +143,7 @@ def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
     assert transcripts(run.path) == transcripts(whole.path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JOB_APIS)
 def test_expired_requests_are_sent_again_in_a_new_job(name, tmp_path):
     with BatchServer(name) as server:
         whole, _ = play(tmp_path / "a", server, name)
@@ -147,7 +156,7 @@ def test_expired_requests_are_sent_again_in_a_new_job(name, tmp_path):
 
 
 @pytest.mark.parametrize("fault", [BROKEN, CANCELED])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JOB_APIS)
 def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, fault, tmp_path):
     with BatchServer(name) as server:
         whole, _ = play(tmp_path / "a", server, name)
@@ -244,7 +253,7 @@ def test_unreadable_job_stops_the_run_and_is_read_by_resuming(tmp_path, monkeypa
     assert len(server.paid) == QUESTIONS * TURNS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JOB_APIS)
 def test_unrelated_responses_to_polls_stop_the_run(name, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{JOBS}.MAX_POLL_FAILURES", 2)
     with BatchServer(name) as server:
@@ -260,7 +269,7 @@ def test_unrelated_responses_to_polls_stop_the_run(name, tmp_path, monkeypatch):
     assert len(responses) == 1 + 3
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JOB_APIS)
 def test_unrelated_responses_to_submissions_stop_the_run(name, tmp_path):
     with BatchServer(name) as server:
         server.jobs_api.shown = lambda job, _: {"object": "page"}
