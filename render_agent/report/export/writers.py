@@ -115,7 +115,11 @@ def _lines(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
         noun, reason = "dialogue", "no selected question has a reply"
     else:
         lines = list(pair_lines(runs, to.parent, **places))
-        noun, reason = "pair", "no turn of the selected questions has scored candidates"
+        noun = "pair"
+        reason = (
+            "no turn of the selected questions has candidates with different scores. Export a run with --agent"
+            " lookahead:K."
+        )
     if not lines:
         raise UsageError(f"nothing to export: {reason}")
     with replacing(to) as draft:

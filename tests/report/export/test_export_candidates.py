@@ -115,5 +115,5 @@ def test_a_run_with_one_reply_per_turn_has_no_pairs(tmp_path):
     path, _ = play(tmp_path, make_questions(tmp_path, 1), ScriptedEngine(Walker()))
     arguments = ["export", str(path), "--format", "pairs", "--to", str(tmp_path / "none")]
     result = CliRunner().invoke(cli, arguments)
-    assert "nothing to export" in str(result.exception or result.output)
+    assert "--agent" in str(result.exception or result.output)
     assert not (tmp_path / "none").exists()
