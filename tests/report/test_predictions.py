@@ -241,9 +241,9 @@ def test_missing_and_binary_files(tmp_path, type_in):
         read_predictions(tmp_path / "bytes.jsonl", QUESTIONS)
     code, out, err = type_in("score", "none.jsonl", "--questions", "no.jsonl", folder=tmp_path)
     assert (code, out, len(err.strip().splitlines())) == (1, "", 1)
-    for file in ("none.jsonl", tmp_path):  # whether or not there are questions
+    for file, expected in (("none.jsonl", 1), (tmp_path, 2)):  # whether or not there are questions
         code, _, err = type_in("score", file, folder=tmp_path)
-        assert code == 1
+        assert code == expected
         assert "predictions" in err
         assert "VSI-Bench" not in err
 

@@ -96,9 +96,9 @@ def test_rows_include_the_choice(run, tmp_path):
 @pytest.mark.skipif(not find_spec("rerun"), reason="the extra rerun is not installed")
 def test_recordings_include_candidate_poses(run, tmp_path):
     export(run, "--format", "rerun", "--question", "0", "--to", tmp_path / "0.rrd")
-    from test_export_rerun import recorded
+    from test_export_rerun import read_recording
 
-    poses = recorded(tmp_path / "0.rrd")["/world/candidates"]
+    poses = read_recording(tmp_path / "0.rrd")["/world/candidates"]
     (state,) = [state for state in RunData(run).states if state.id == "0"]
     going = [[c for c in turn.evidence.candidates if c.continues_dialogue] for turn in state.turns]
     assert [len(strip) for strip in going] == [3, 3, 3, 0]

@@ -8,7 +8,9 @@ from factories import TREE
 from factories.sweeps import sweep, write_sweep
 
 from render_agent.errors import UsageError
+from render_agent.report.sweep.cells import find_cells
 from render_agent.report.sweep.plan import read_sweep
+from render_agent.report.sweep.table import sweep_rows
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 
@@ -77,10 +79,6 @@ def test_row_with_a_missing_seed_is_unfinished(finished_sweep, tmp_path):
     content = yaml.safe_load(file.read_text())
     extended = tmp_path / "sweep.yaml"
     extended.write_text(yaml.safe_dump({**content, "seeds": [3, 5, 8]}, sort_keys=False))
-    from render_agent.report.sweep.grid import find_cells
-
-    from render_agent.report.sweep.table import sweep_rows
-
     plan = read_sweep(extended, {}, folder.parent)
     rows = sweep_rows(plan, find_cells(plan))
     assert {row["status"] for row in rows} == {"unfinished"}
