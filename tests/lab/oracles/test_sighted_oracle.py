@@ -228,9 +228,9 @@ def test_witness_sees_only_if_the_scans_are_shown(options, sees, walks):
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model="witness", **options)
     assert WITNESS.note in describe_engine(config)["note"]
     policy = make_engine(config, questions).policy
-    assert (policy.eyes is not None, policy.walks) == (sees, walks)
+    assert (policy.visibility is not None, policy.walks) == (sees, walks)
     if sees:
-        assert policy.eyes.facts.keys() == load_facts(questions).keys()
+        assert policy.visibility.facts.keys() == load_facts(questions).keys()
 
 
 def test_unknown_scenes_are_guessed(eyes):
