@@ -19,12 +19,8 @@ from render_agent.util.display import first_names
 
 RIGHT = 0.5  # answers with at least this score count as correct; multiple choice scores 0 or 1
 
-IDENTITY_COLUMNS = (
-    "type",
-    "dataset",
-    "scene",
-    "truth",
-)  # columns that must agree for the same question id
+# Columns that must agree for the same question id.
+IDENTITY_COLUMNS = ("type", "dataset", "scene", "truth")
 Row = Mapping[str, Any]
 
 

@@ -18,9 +18,8 @@ from render_agent.dialogue.answer import AnswerForm
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.util.numbers import SMALL_NUMBERS, is_number
 
-KnownTruth = tuple[
-    str, Mapping[str, str]
-]  # ground truth of a question, and its option texts by letter
+# Ground truth of a question, and its option texts by letter.
+KnownTruth = tuple[str, Mapping[str, str]]
 
 # Values of a question's `metric` field. Packages add metrics as entry points of `render_agent.metrics`.
 METRICS = {

@@ -12,9 +12,8 @@ from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scan_folders import find_in_folder, missing_text
 
-BUNDLED = (
-    Path(__file__).parents[1] / "bundled"
-)  # the bundled rooms; in a checkout, a link to scenes/
+# The bundled rooms; in a checkout, a link to scenes/.
+BUNDLED = Path(__file__).parents[1] / "bundled"
 
 QUESTIONS = "questions.jsonl"
 

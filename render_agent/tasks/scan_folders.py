@@ -31,11 +31,8 @@ LAYOUTS = {
     ),
 }
 
-KINDS = (
-    "mesh",
-    "cloud",
-    "splat",
-)  # in order of preference, if a folder has several scans of a scene
+# In order of preference, if a folder has several scans of a scene.
+KINDS = ("mesh", "cloud", "splat")
 
 MAX_SCENE_NAME_BYTES = 200  # file systems allow 255 bytes, and suffixes are added to the name
 

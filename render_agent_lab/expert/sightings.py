@@ -20,9 +20,8 @@ from render_agent_lab.expert.derive import Knowledge
 
 MIN_MAP_SHARE = 40 / (320 * 240)  # share of a map's pixels from which an object counts as shown
 
-CLEAR_MAP_SHARE = 150 / (
-    320 * 240
-)  # share of a map's pixels below which an object deserves a closer look
+# Share of a map's pixels below which an object deserves a closer look.
+CLEAR_MAP_SHARE = 150 / (320 * 240)
 
 MIN_IMAGE_SHARE = 0.0015  # share of an image's pixels (or of all four directions) from which an object counts as shown
 

@@ -49,9 +49,8 @@ MEASURED_TYPES = (
 
 STEP_PIXELS = 4  # stride between the pixels tried when searching a view for an object
 
-Target = tuple[
-    str, SceneObject
-]  # letter of the option it stands for (empty if none), object to measure
+# Letter of the option it stands for (empty if none), object to measure.
+Target = tuple[str, SceneObject]
 
 GAP_PATTERN = r"From 1 to {number}: [\d.]+ m \(([\d.]+) m between"
 SIZE_PATTERN = r"Place 1: .*? measures ([\d.]+) x ([\d.]+) x ([\d.]+) m"

@@ -17,9 +17,8 @@ from render_agent_lab.learned_verifier.shape import Features, VerifierShape
 
 FloatArray = NDArray[np.float32]
 
-Parameters = Mapping[
-    str, torch.Tensor
-]  # stacked tensors (M, ...) float32 by parameter name of `MemberNetwork`
+# Stacked tensors (M, ...) float32 by parameter name of `MemberNetwork`.
+Parameters = Mapping[str, torch.Tensor]
 
 
 class Ensemble:

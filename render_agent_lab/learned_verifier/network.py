@@ -61,9 +61,8 @@ def _standardise(x: torch.Tensor) -> torch.Tensor:
     return functional.layer_norm(x, x.shape[-1:])
 
 
-Cache = list[
-    tuple[torch.Tensor, torch.Tensor]
-]  # keys and values per layer, each (N, heads, moves, channels)
+# Keys and values per layer, each (N, heads, moves, channels).
+Cache = list[tuple[torch.Tensor, torch.Tensor]]
 
 FIRST_TEMPERATURE = 0.07
 

@@ -11,9 +11,8 @@ from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.shapes import Mesh
 
 VOXEL = 0.075  # metres
-ORIGIN = np.array(
-    [0.0131, 0.0173, 0.0117]
-)  # offset that keeps walls at round coordinates off voxel borders
+# Offset that keeps walls at round coordinates off voxel borders.
+ORIGIN = np.array([0.0131, 0.0173, 0.0117])
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,21 +31,11 @@ MIN_DECISIONS = 20  # minimum number of training decisions with good and bad mov
 
 README = "README.md"
 
-SMALL = {
-    "width": 64,
-    "heads": 4,
-    "blocks": 1,
-    "layers": 2,
-    "inner": 128,
-}  # for low-dimensional features
+# For low-dimensional features.
+SMALL = {"width": 64, "heads": 4, "blocks": 1, "layers": 2, "inner": 128}
 
-LARGE = {
-    "width": 512,
-    "heads": 8,
-    "blocks": 4,
-    "layers": 4,
-    "inner": 2048,
-}  # for features of a large encoder
+# For features of a large encoder.
+LARGE = {"width": 512, "heads": 8, "blocks": 4, "layers": 4, "inner": 2048}
 
 LARGE_FEATURES = 256  # feature dimension from which members are large
 

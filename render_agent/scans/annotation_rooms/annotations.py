@@ -21,10 +21,8 @@ from render_agent.util.sanitize import is_plain
 FILES = "*_meta_info*.json"  # annotation files, one per dataset and split
 MIN_SIZE_METRES = 1e-3  # minimum thickness of a box
 MAX_LENGTH_METRES = 1e6  # largest plausible coordinate or length
-MIN_ROOM_SQUARE_METRES, MAX_ROOM_SQUARE_METRES = (
-    0.1,
-    10_000,
-)  # limits in square metres; the smallest official room has 2.4
+# Limits in square metres; the smallest official room has 2.4.
+MIN_ROOM_SQUARE_METRES, MAX_ROOM_SQUARE_METRES = 0.1, 10_000
 
 # errors raised by malformed entries, including strings evaluated as Python literals
 ENTRY_ERRORS = (

@@ -32,9 +32,8 @@ from render_agent.tasks.input_files import (
 )
 
 RGBImage = NDArray[np.uint8]
-Paint = Callable[
-    [str, RGBImage], RGBImage
-]  # (file name, rendered image) -> image to show, (H, W, 3)
+# (file name, rendered image) -> image to show, (H, W, 3).
+Paint = Callable[[str, RGBImage], RGBImage]
 
 
 class ImageSink(Protocol):

@@ -17,11 +17,8 @@ AMBIGUOUS_LABELS = {
     "trash bin": {"basket"},
 }
 
-EXCLUDED_LABELS = {
-    "rug",
-    "curtain",
-    "shoes",
-}  # flat, in pairs or in parts: their extent is debatable
+# Flat, in pairs or in parts: their extent is debatable.
+EXCLUDED_LABELS = {"rug", "curtain", "shoes"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,8 @@ MAX_DIGITS = 16
 BLOCK_BYTES = 32 << 20  # text read at a time
 START_BYTES = 1 << 16  # text that contains the header line and the first points
 SAMPLED_ROWS = 2000  # points from which the columns are guessed
-SAMPLED_PLACES, PLACE_BYTES = (
-    256,
-    1 << 12,
-)  # places of the file from which they are taken, and text read at each
+# Places in the file from which these points are read, and bytes read at each.
+SAMPLED_PLACES, PLACE_BYTES = 256, 1 << 12
 MAX_LABEL = 64  # integers up to this may be labels, colours rarely stay so dark
 MAX_COLUMNS = 64
 
