@@ -1,3 +1,5 @@
+"""How a batching engine divides requests, and the order of its replies."""
+
 import pytest
 
 from render_agent.engines.engine import BatchingEngine, Reply, Request

@@ -60,7 +60,7 @@ def test_bundled_rows_have_a_date_and_a_source():
 
 
 @pytest.mark.parametrize(
-    ("model", "same"),
+    ("model", "plain"),
     [
         ("openai/gpt-5", "gpt-5"),
         ("gpt-5-2025-08-07", "gpt-5"),
@@ -70,8 +70,8 @@ def test_bundled_rows_have_a_date_and_a_source():
         ("anthropic/claude-haiku-4-5", "claude-haiku-4-5"),
     ],
 )
-def test_provider_and_snapshot_do_not_matter(model, same):
-    assert find_price(model) == find_price(same) is not None
+def test_provider_and_snapshot_do_not_matter(model, plain):
+    assert find_price(model) == find_price(plain) is not None
 
 
 @pytest.mark.parametrize("model", ["gpt-oss-120b", "gpt-5-pro", "small", "claude-opus-55", "", "5"])
@@ -79,7 +79,7 @@ def test_unknown_model_has_no_price(model):
     assert find_price(model) is None
 
 
-def test_first_matching_row_of_a_file_counts(tmp_path):
+def test_first_matching_row_of_a_file_is_used(tmp_path):
     rows = [
         {"models": ["made-mini*", "other"], "in": 1, "out": 2},
         {"models": ["made*"], "in": 3, "out": 4},
@@ -87,12 +87,12 @@ def test_first_matching_row_of_a_file_counts(tmp_path):
     for name, text in (("p.json", json.dumps(rows)), ("p.yaml", str(rows).replace("'", '"'))):
         file = tmp_path / name
         file.write_text(text)
-        found = [find_price(model, str(file)) for model in ("made-mini-2", "made-x", "gpt-5")]
-        assert [price and price.prompt for price in found] == [1, 3, None]
+        prices = [find_price(model, str(file)) for model in ("made-mini-2", "made-x", "gpt-5")]
+        assert [price and price.prompt for price in prices] == [1, 3, None]
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "detail"),
     [
         ("models: [a]", "list of rows"),
         ("", "list of rows"),
@@ -106,12 +106,12 @@ def test_first_matching_row_of_a_file_counts(tmp_path):
         ("- {models: [a], in: 1, out: 2, date: soon}", "$[0].date"),
     ],
 )
-def test_error_in_a_table_is_one_sentence(tmp_path, text, named):
+def test_error_in_a_table_names_the_file_and_the_place_in_one_line(tmp_path, text, detail):
     file = tmp_path / "prices.yaml"
     file.write_text(text)
     with pytest.raises(UsageError) as raised:
         find_price("a", str(file))
-    assert named in str(raised.value)
+    assert detail in str(raised.value)
     assert str(file) in str(raised.value)
     assert "\n" not in str(raised.value)
 

@@ -7,15 +7,15 @@ import pytest
 from render_agent.engines.sight_check import code_image, draw_codes, judge_sight, read_code
 
 
-def test_codes_are_new_distinct_and_keep_their_digits_as_numbers():
-    drawn = [draw_codes() for _ in range(200)]
-    assert all(first != second for first, second in drawn)
-    assert all(str(int(code)) == code and len(code) == 4 for pair in drawn for code in pair)
-    assert len({code for pair in drawn for code in pair}) > 200
+def test_codes_differ_and_have_four_digits_without_a_leading_zero():
+    pairs = [draw_codes() for _ in range(200)]
+    assert all(first != second for first, second in pairs)
+    assert all(str(int(code)) == code and len(code) == 4 for pair in pairs for code in pair)
+    assert len({code for pair in pairs for code in pair}) > 200
 
 
 @pytest.mark.parametrize("size", [(640, 480), (320, 240), (1024, 256), (200, 900), (32, 32)])
-def test_a_code_fills_the_image_and_is_not_cut_off(size):
+def test_code_fills_the_image_and_is_not_cut_off(size):
     image = code_image("4821", size)
     assert image.size == size
     left, top, right, bottom = image.convert("L").point(lambda value: 255 * (value < 128)).getbbox()
@@ -42,7 +42,7 @@ def test_a_code_fills_the_image_and_is_not_cut_off(size):
         ("", None),
     ],
 )
-def test_a_reply_names_a_code_if_it_contains_one_four_digit_number(reply, code):
+def test_code_is_the_only_four_digit_number_of_a_reply(reply, code):
     assert read_code(reply) == code
 
 
@@ -58,5 +58,5 @@ def test_a_reply_names_a_code_if_it_contains_one_four_digit_number(reply, code):
         ([], "unknown"),
     ],
 )
-def test_findings(replies, finding):
+def test_replies_show_whether_a_model_sees_current_images(replies, finding):
     assert judge_sight(["1111", "2222"], replies) == finding

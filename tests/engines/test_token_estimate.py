@@ -1,3 +1,5 @@
+"""The estimate of a run's tokens, and the tokens of an image by model family."""
+
 import json
 
 import pytest
@@ -63,7 +65,7 @@ def test_image_tokens_depend_on_the_model_family(model, tokens):
 
 def test_dry_run_prints_token_counts(tmp_path, capsys):
     options = make_config(
-        tmp_path, make_questions(tmp_path, 3), engine="openai", model="some", json=True, max_turns=4
+        tmp_path, make_questions(tmp_path, 3), engine="openai", model="any", json=True, max_turns=4
     )
     assert dry_run(options) == 0
     result = json.loads(capsys.readouterr().out)["estimate"]

@@ -37,7 +37,7 @@ def processor_of(folder):
 TOOLS = ToolsProtocol().tools(ReplyForm())
 
 
-def test_a_template_without_tools_is_refused_before_the_run(tmp_path, model_with_tools):
+def test_template_without_tools_is_rejected_before_the_run(tmp_path, model_with_tools):
     check_tools("it", processor_of(model_with_tools), TOOLS)
     check_tools("it", processor_of(small_model()), None)
     with pytest.raises(SetupError, match="--reply-protocol"):
@@ -52,11 +52,11 @@ def test_a_template_without_tools_is_refused_before_the_run(tmp_path, model_with
 
 
 @pytest.mark.parametrize(
-    "lost", ["<|vision_start|><|image_pad|><|vision_end|>", "{{ tool | tojson }}"]
+    "dropped", ["<|vision_start|><|image_pad|><|vision_end|>", "{{ tool | tojson }}"]
 )
-def test_a_template_that_drops_images_or_tools_is_noticed(model_with_tools, lost):
+def test_template_that_drops_images_or_tools_is_rejected(model_with_tools, dropped):
     processor = processor_of(model_with_tools)
-    processor.chat_template = TOOLS_TEMPLATE.replace(lost, "")
+    processor.chat_template = TOOLS_TEMPLATE.replace(dropped, "")
     with pytest.raises(SetupError):
         check_tools("it", processor, TOOLS)
 
@@ -82,11 +82,11 @@ def test_prompts_only_grow_and_contain_calls_and_images(model_with_tools):
         assert after.startswith(before)
         assert after.count("<tool_call>") == after.count("<tool_response>") == turn + 1
         assert after.count("<|image_pad|>") == turn + 2
-        # One end per message, because those inside arguments are escaped.
+        # One end mark per message, because those inside arguments are escaped.
         assert after.count("<|im_end|>") == 2 + 3 * (turn + 1)
 
 
-def test_batches_give_the_transcripts_of_single_questions(tmp_path, model_with_tools):
+def test_batching_does_not_change_replies_with_tools(tmp_path, model_with_tools):
     questions = make_questions(tmp_path, 3)
     runs = [
         render_agent.run(
@@ -122,17 +122,17 @@ def chat_with_calls(*calls, content=None):
 
 
 @pytest.mark.parametrize("as_object", [False, True])
-def test_a_server_gets_tools_and_results(tmp_path, as_object):
+def test_server_gets_tools_and_results(tmp_path, as_object):
     bodies = []
-    write = (lambda value: value) if as_object else json.dumps
+    encode = (lambda value: value) if as_object else json.dumps
 
     def reply(body):
         bodies.append(body)
         turn = sum(entry["role"] == "assistant" for entry in body["messages"])
         if turn == 0:
-            calls = [("move", write({"forward_meters": 0.5})), ("look", write({"view": "top"}))]
-            return chat_with_calls(*calls, content="I go on.")
-        return chat_with_calls(("answer", write({"answer": "3", "done": True})))
+            calls = [("move", encode({"forward_meters": 0.5})), ("look", encode({"view": "top"}))]
+            return chat_with_calls(*calls, content="I walk.")
+        return chat_with_calls(("answer", encode({"answer": "3", "done": True})))
 
     with StubServer(chat_answers(reply)) as server:
         results = render_agent.run(
@@ -154,18 +154,18 @@ def test_a_server_gets_tools_and_results(tmp_path, as_object):
     assert "response_format" not in last
     roles = [entry["role"] for entry in last["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "tool", "user"]
-    said, *answers, shown = last["messages"][2:]
-    assert said["content"] == "I go on."
-    assert [call["id"] for call in said["tool_calls"]] == [
-        entry["tool_call_id"] for entry in answers
+    calling, *tool_results, images = last["messages"][2:]
+    assert calling["content"] == "I walk."
+    assert [call["id"] for call in calling["tool_calls"]] == [
+        entry["tool_call_id"] for entry in tool_results
     ]
-    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"forward_meters": 0.5}
-    assert all(isinstance(entry["content"], str) for entry in answers)
-    assert any(piece["type"] == "image_url" for piece in shown["content"])
+    assert json.loads(calling["tool_calls"][0]["function"]["arguments"]) == {"forward_meters": 0.5}
+    assert all(isinstance(entry["content"], str) for entry in tool_results)
+    assert any(piece["type"] == "image_url" for piece in images["content"])
 
 
 @pytest.mark.slow
-def test_a_real_server_takes_the_dialogue(tmp_path, model_with_tools):
+def test_real_server_accepts_the_dialogue(tmp_path, model_with_tools):
     with model_server(model_with_tools) as server:
         results = render_agent.run(
             benchmark=make_questions(tmp_path, 1),
@@ -208,7 +208,7 @@ def published(name):
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_templates(name):
+def test_published_templates_are_accepted_if_they_have_tool_calls(name):
     if PUBLISHED[name]:
         check_tools(name, published(name), TOOLS)
     else:
@@ -219,11 +219,11 @@ def test_published_templates(name):
 @pytest.mark.parametrize("name", [name for name in PUBLISHED if PUBLISHED[name]])
 def test_calls_are_read_as_a_published_template_writes_them(name):
     arguments = {"look_at": [0.5, -1.0, 0], "rotation_angle_degrees": -90, "view": "a 'top' view"}
-    asked = [message("user", text("Where?"))]
-    said = ToolsProtocol().reply_message("I look. " + call_text("look", arguments), 0)
+    question = [message("user", text("Where?"))]
+    reply = ToolsProtocol().reply_message("I look. " + call_text("look", arguments), 0)
     prompts = [
         published(name).apply_chat_template(messages, tools=TOOLS, tokenize=False)
-        for messages in (asked, [*asked, said])
+        for messages in (question, [*question, reply])
     ]
     outside, (call,) = split_calls(prompts[1].removeprefix(prompts[0]))
     assert (call.name, dict(call.arguments)) == ("look", arguments)

@@ -53,7 +53,7 @@ class FakePrompts:
 
 @pytest.fixture
 def engine(monkeypatch):
-    """An engine whose first step finishes nothing, its second step request 1, and its third step request 0."""
+    """An engine that finishes nothing in its first step, request 1 in its second, and request 0 in its third."""
 
     def load(engine, located, on_cpu):
         engine.sampling = SimpleNamespace(params=lambda *_: None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from factories.models import TRAINED, bundled_model, small_model
-from factories.runs import NullObserver, make_config, make_questions
+from factories.runs import NullObserver, make_config, make_questions, truncate_log
 from safetensors import safe_open
 
 import render_agent
@@ -35,7 +35,7 @@ SHORT = {
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch):
-    """The folder of the bundled model, or of its stand-in if it is not trained yet."""
+    """The folder of the bundled model, or of its replacement if it is not trained yet."""
     folder = bundled_model()
     monkeypatch.setattr("render_agent.engines.bundled_models.FOLDER", folder.parent)
     return folder
@@ -123,7 +123,7 @@ def test_weights_are_stored_in_float16_and_run_in_float32_on_a_cpu(folder):
     assert {str(weight.dtype) for weight in loaded.model.parameters()} == {"torch.float32"}
 
 
-@pytest.mark.skipif(not TRAINED, reason="the bundled model is not there yet")
+@pytest.mark.skipif(not TRAINED, reason="the bundled model is not trained yet")
 def test_bundled_model_is_small(folder):
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 25e6
     with safe_open(folder / "model.safetensors", "pt") as weights:
@@ -150,16 +150,9 @@ def test_run_records_name_weights_and_note(tmp_path, working_directory):
     assert NOTES["small"] in results["notes"]
 
 
-def truncate_run(path):
-    """Reset a run to its state after the first turn."""
-    lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
-    (path / "turns.jsonl").write_bytes(lines[0])
-    (path / "results.json").unlink()
-
-
 def test_run_resumes_only_with_the_same_model(tmp_path, copy):
     path, _ = complete_run(make_config(tmp_path, make_questions(tmp_path, 2), **SHORT))
-    truncate_run(path)
+    truncate_log(path, 1)
     for file in ("model.safetensors", "tokenizer.json"):
         content = (copy / file).read_bytes()
         if file == "model.safetensors":
@@ -175,9 +168,9 @@ def test_run_resumes_only_with_the_same_model(tmp_path, copy):
 
 
 def test_judge_resumes_only_with_the_same_model(tmp_path, copy):
-    more = {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2", "max_turns": 2}
-    judge = {"verifier": ("judge:small",), "temperature": 1.0}
-    config = make_config(tmp_path, make_questions(tmp_path, 1), **SHORT | more | judge)
+    options = SHORT | {"engine": "scripted", "model": "wanderer", "agent": "lookahead:2"}
+    options |= {"verifier": ("judge:small",), "temperature": 1.0}
+    config = make_config(tmp_path, make_questions(tmp_path, 1), **options)
     assert build(config).verifiers[0].own_config(config).model == "small"
     run = start_run(config.absolute())
     run.close()
@@ -194,8 +187,7 @@ def test_single_question_from_the_command_line(type_in, tmp_path):
     short = ("--image-size", "64x48", "--max-turns", 1, "--max-new-tokens", 2, "--device", "cpu")
     code, out, err = type_in(*question, *short, folder=tmp_path)
     assert (code, out) == (0, "")
-    assert "\nrun: " in err
-    assert "\nscan: mesh, " in err
+    assert "scan: mesh, " in err
     (run,) = list_runs(tmp_path / "experiment_logs")
     assert RunData(run).record["engine"]["model"] == "small"
 

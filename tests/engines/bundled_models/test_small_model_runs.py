@@ -1,4 +1,4 @@
-"""Complete runs with the bundled Qwen3-VL, or with its stand-in if it is not trained yet."""
+"""Complete runs with the bundled Qwen3-VL, or with its replacement if it is not trained yet."""
 
 import json
 import shutil
@@ -39,14 +39,13 @@ MODEL_OPTIONS = {
 }
 # A counting, a direction and a distance question about two of the bundled rooms.
 QUESTIONS = {"benchmark": "rooms", "id": ("20", "27", "64")}
-TWO = {"id": ("20", "64")}
+TWO_QUESTIONS = {"id": ("20", "64")}
 SHORT = {"max_new_tokens": 12}  # replies that are only compared with each other can be cut off
 
 
-def rooms(folder, **more):
-    return make_config(
-        folder, "rooms", **MODEL_OPTIONS | QUESTIONS | {"model": str(bundled_model())} | more
-    )
+def rooms(folder, **options):
+    defaults = MODEL_OPTIONS | QUESTIONS | {"model": str(bundled_model())}
+    return make_config(folder, "rooms", **defaults | options)
 
 
 def play(config):
@@ -62,7 +61,7 @@ def sequential(tmp_path_factory):
     """A run without batching and without reuse between turns."""
     folder = tmp_path_factory.mktemp("sequential")
     options = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
-    return play(rooms(folder, **TWO, **SHORT, **options))
+    return play(rooms(folder, **TWO_QUESTIONS, **SHORT, **options))
 
 
 def test_bundled_model_runs_on_a_cpu(sequential):
@@ -82,20 +81,20 @@ def test_bundled_model_runs_on_a_cpu(sequential):
     ],
 )
 @pytest.mark.slow
-def test_no_schedule_changes_the_replies(tmp_path, sequential, schedule):
-    assert_same_replies(play(rooms(tmp_path, **TWO, **SHORT, **schedule)), sequential)
+def test_schedule_does_not_change_replies(tmp_path, sequential, schedule):
+    assert_same_replies(play(rooms(tmp_path, **TWO_QUESTIONS, **SHORT, **schedule)), sequential)
 
 
-def assert_same_replies(one, other):
-    assert transcripts(one[0]) == transcripts(other[0])
-    assert one[1]["questions"] == other[1]["questions"]
+def assert_same_replies(first, second):
+    assert transcripts(first[0]) == transcripts(second[0])
+    assert first[1]["questions"] == second[1]["questions"]
 
 
 @pytest.fixture(scope="module")
 def batched_run(tmp_path_factory):
     """A run with batches, then with concurrent dialogues, and reuse of the KV cache."""
     schedule = {"batch_size": 2, "max_batched_turns": 1, "finish_together": 2}
-    return play(rooms(tmp_path_factory.mktemp("batched"), **TWO, **SHORT, **schedule))
+    return play(rooms(tmp_path_factory.mktemp("batched"), **TWO_QUESTIONS, **SHORT, **schedule))
 
 
 def test_batching_and_reuse_do_not_change_replies(sequential, batched_run):
@@ -116,10 +115,10 @@ def test_run_reports_its_reuse(sequential, batched_run):
 def test_guided_replies_are_the_same_under_another_schedule(tmp_path):
     guided = {"no_guide": False, "max_new_tokens": max(REPLY_TOKENS, 40)}
     options = {"batch_size": 1, "max_batched_turns": 0, "engine_option": ("reuse=none",)}
-    one, _ = play(rooms(tmp_path / "one", **guided, **options))
-    many, _ = play(rooms(tmp_path / "many", **guided, batch_size=3, max_batched_turns=1))
-    assert transcripts(many) == transcripts(one)
-    for turns in transcripts(one).values():
+    sequential, _ = play(rooms(tmp_path / "sequential", **guided, **options))
+    batched, _ = play(rooms(tmp_path / "batched", **guided, batch_size=3, max_batched_turns=1))
+    assert transcripts(batched) == transcripts(sequential)
+    for turns in transcripts(sequential).values():
         for turn in turns:
             if turn["finish"] == "stop":
                 jsonschema.validate(json.loads(turn["reply"]), reply_schema(KINDS))
@@ -134,12 +133,10 @@ def is_valid(reply, kinds):
     return True
 
 
-@pytest.mark.skipif(
-    not TRAINED, reason="the stand-in of the bundled model has not learned the reply format"
-)
+@pytest.mark.skipif(not TRAINED, reason="random weights write no valid replies")
 @pytest.mark.slow
-@pytest.mark.parametrize(("views", "kinds", "least"), [("free", KINDS, 1), ("start", (), 3)])
-def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kinds, least):
+@pytest.mark.parametrize(("views", "kinds", "at_least"), [("free", KINDS, 1), ("start", (), 3)])
+def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kinds, at_least):
     free, _ = play(rooms(tmp_path / "free", views=views))
     guided, _ = play(rooms(tmp_path / "guided", views=views, no_guide=False))
     num_compared = 0
@@ -149,7 +146,7 @@ def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kin
                 break  # the dialogues differ from here on
             assert guided_turn["reply"] == turn["reply"]
             num_compared += 1
-    assert num_compared >= least
+    assert num_compared >= at_least
 
 
 @pytest.mark.slow
@@ -198,15 +195,16 @@ def test_batching_does_not_change_judge_scores(tmp_path):
     for batch_size in (1, 8):
         path, _ = play(rooms(tmp_path / str(batch_size), **options, batch_size=batch_size))
         evidence.append(evidence_by_turn(path))
-    one, many = evidence
-    assert one.keys() == many.keys()
-    num_judged = 0
-    for turn, choice in one.items():
-        for single, batched in zip(choice["judgements"], many[turn]["judgements"], strict=True):
-            scores = np.ravel(single["scores"])
-            assert scores == pytest.approx(np.ravel(batched["scores"]), abs=1e-5)
-            num_judged += scores.size
-    assert num_judged >= 3
+    single, batched = evidence
+    assert single.keys() == batched.keys()
+    num_scores = 0
+    for turn, choice in single.items():
+        pairs = zip(choice["judgements"], batched[turn]["judgements"], strict=True)
+        for ours, theirs in pairs:
+            scores = np.ravel(ours["scores"])
+            assert scores == pytest.approx(np.ravel(theirs["scores"]), abs=1e-5)
+            num_scores += scores.size
+    assert num_scores >= 3
 
 
 @pytest.mark.slow

@@ -20,9 +20,9 @@ FIND = """\
 import json, sys
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.errors import SetupError
-for given in sys.argv[1:]:
+for name in sys.argv[1:]:
     try:
-        print(json.dumps(describe_model(*given.split())))
+        print(json.dumps(describe_model(*name.split())))
     except SetupError as error:
         print(error)
 """
@@ -103,37 +103,28 @@ def run(program, home, hub, *arguments, offline=False):
 
 
 def test_describing_a_model_does_not_download_its_weights(hub, tmp_path):
-    described = json.loads(run(FIND, tmp_path, hub, "team/small"))
-    assert described["revision"] == COMMIT
-    assert described["weights"] is None
+    description = json.loads(run(FIND, tmp_path, hub, "team/small"))
+    assert description["revision"] == COMMIT
+    assert description["weights"] is None
     error = run(FIND, tmp_path, hub, "team/small", offline=True)
     assert "model.safetensors" in error
 
 
 @pytest.mark.slow
 def test_downloaded_model_answers_and_is_found_offline(hub, tmp_path):
-    described = json.loads(run(FIND, tmp_path, hub, "team/small"))
+    description = json.loads(run(FIND, tmp_path, hub, "team/small"))
     text, error = json.loads(run(ASK, tmp_path, hub, "team/small"))
     assert text
     assert error is None
-    assert json.loads(run(FIND, tmp_path, hub, "team/small", offline=True)) == described
+    assert json.loads(run(FIND, tmp_path, hub, "team/small", offline=True)) == description
     unreachable = "http://127.0.0.1:9"
     assert json.loads(run(FIND, tmp_path, unreachable, "team/small"))["revision"] == COMMIT
 
 
-UNUSABLE = [
-    "team/gated",
-    "team/unknown",
-    "team/small v9",
-    "team/no-weights",
-    "team/broken",
-    "team/a--b",
-]
-
-
 def test_errors_name_the_model_and_a_remedy(hub, tmp_path):
-    lines = run(FIND, tmp_path, hub, *UNUSABLE).splitlines()
-    for error, model in zip(lines, UNUSABLE, strict=True):
+    names = ("gated", "unknown", "small v9", "no-weights", "broken", "a--b")
+    models = [f"team/{name}" for name in names]
+    for error, model in zip(run(FIND, tmp_path, hub, *models).splitlines(), models, strict=True):
         assert all(part in error for part in model.split())
         assert "--engine scripted" in error
 

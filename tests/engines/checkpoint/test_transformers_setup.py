@@ -102,18 +102,18 @@ def test_truncated_weights_are_reported_before_loading(copy):
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("changes", "expected"),
     [
         ({"model_type": "qwen9_vl"}, "newer transformers"),
         ({"intermediate_size": 96}, "cannot be loaded"),
         ({"num_hidden_layers": 5}, "layers.4"),
     ],
 )
-def test_configuration_that_does_not_match_the_weights(copy, changed, expected):
-    if "model_type" not in changed:
+def test_configuration_that_does_not_match_the_weights_is_rejected(copy, changes, expected):
+    if "model_type" not in changes:
         text_config = json.loads((copy / "config.json").read_text("utf-8"))["text_config"]
-        changed = {"text_config": text_config | changed}
-    rewrite_json(copy / "config.json", **changed)
+        changes = {"text_config": text_config | changes}
+    rewrite_json(copy / "config.json", **changes)
     assert expected in loading_error(copy)
 
 
@@ -172,13 +172,13 @@ def test_nothing_is_printed_while_loading(capfd):
 
 
 def test_description_identifies_the_weights(copy):
-    same = describe_model(str(small_model()))
-    assert describe_model(str(copy)) == same
+    original = describe_model(str(small_model()))
+    assert describe_model(str(copy)) == original
     weights = copy / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-900_000] ^= 1
     weights.write_bytes(content)
-    assert describe_model(str(copy))["weights"] != same["weights"]
+    assert describe_model(str(copy))["weights"] != original["weights"]
 
 
 def test_finding_a_model_imports_neither_torch_nor_transformers():
@@ -187,10 +187,8 @@ def test_finding_a_model_imports_neither_torch_nor_transformers():
         f"describe_model({str(small_model())!r});"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == "[]"
+    output = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert output.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def test_more_tiles_take_more_tokens():
         TransformersEngine(load("internvl", **options), batch_size=8)
         for options in ({}, {"max_patches": 6})
     )
-    (one,), (tiled,) = few.generate([MIXED[1]]), many.generate([MIXED[1]])
-    assert tiled.tokens.prompt - one.tokens.prompt in {4 * tiles for tiles in range(2, 7)}
+    (untiled,), (tiled,) = few.generate([MIXED[1]]), many.generate([MIXED[1]])
+    assert tiled.tokens.prompt - untiled.tokens.prompt in {4 * tiles for tiles in range(2, 7)}
     assert many.generate(MIXED)[1].text == tiled.text
 
 

@@ -21,7 +21,7 @@ from render_agent.engines.transformers.model.recurrent_state import StateCall
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
 
-ELSEWHERE = ("qwen3_vl", "qwen2_5_vl", "internvl")  # tested more thoroughly in other files
+TESTED_ELSEWHERE = ("qwen3_vl", "qwen2_5_vl", "internvl")
 
 
 def model_type(name):
@@ -31,7 +31,7 @@ def model_type(name):
 REUSING = [
     name
     for name in SMALL_FAMILIES
-    if family_of(model_type(name)).reuse == "keys" and name not in ELSEWHERE
+    if family_of(model_type(name)).reuse == "keys" and name not in TESTED_ELSEWHERE
 ]
 
 HYBRIDS = ["qwen3_5", "qwen3_5_moe", "lfm2_vl", "minicpmv4_6"]
@@ -42,14 +42,14 @@ RECOMPUTING = ["molmo2", "llava_onevision", "paligemma", "llama4"]
 @cache
 def loaded(name, dtype="float32"):
     torch.set_num_threads(1)
-    return open_model("a small one", pretrained=small_family(name, dtype=dtype))
+    return open_model("small", pretrained=small_family(name, dtype=dtype))
 
 
 def make_dialogues():
     """Return three dialogues of one to four turns with up to three images per turn."""
-    made = Dialogues(count=3, turns=3, instructions="Explore the room. " * 6, max_new_tokens=8)
-    made.turns = dict(zip(made.ids, (4, 1, 3), strict=True))
-    return made
+    dialogues = Dialogues(count=3, turns=3, instructions="Explore the room. " * 6, max_new_tokens=8)
+    dialogues.turns = dict(zip(dialogues.ids, (4, 1, 3), strict=True))
+    return dialogues
 
 
 @pytest.mark.parametrize("name", mostly_slow(REUSING, "glm46v", "qwen3_5"))
@@ -58,7 +58,7 @@ def test_batching_and_reuse_do_not_change_replies(name):
     expected = make_dialogues().run(UncachedModel(model))
     batched = make_dialogues().run(TransformersEngine(model, batch_size=3))
     assert batched.texts == expected.texts
-    assert len({str(said) for rows in expected.texts.values() for said in rows}) > 2
+    assert len({str(texts) for rows in expected.texts.values() for texts in rows}) > 2
     engine = ContinuousEngine(model, budget=10**8, most_rows=3)
     # Evict one dialogue between two turns.
     unpin, cached_run = engine.cache.unpin, make_dialogues()
@@ -71,11 +71,11 @@ def test_batching_and_reuse_do_not_change_replies(name):
     engine.cache.unpin = evicting_unpin
     cached_run.run(engine)
     assert cached_run.texts == expected.texts
-    read, seen, cached = cached_run.tokens
+    total, new, cached = cached_run.tokens
     recurrent = model.inputs.family.recurrent
     replies = sum(reply.tokens.reply for rows in cached_run.replies.values() for reply in rows)
     evicted = cached_run.replies["q2"][2].tokens.prompt
-    assert read - cached <= seen + evicted + (replies + 60 if recurrent else 0)
+    assert total - cached <= new + evicted + (replies + 60 if recurrent else 0)
     engine.scheduler.close()
 
 
@@ -94,9 +94,8 @@ def test_batching_does_not_change_replies_without_reuse(name):
 
 
 def test_every_family_has_a_small_model_and_explains_missing_reuse():
-    assert {family_of(model_type(name)).name for name in SMALL_FAMILIES} == {
-        family.name for family in FAMILIES
-    }
+    small_families = {family_of(model_type(name)).name for name in SMALL_FAMILIES}
+    assert small_families == {family.name for family in FAMILIES}
     assert all(bool(family.why) == (family.reuse != "keys") for family in FAMILIES)
 
 
@@ -129,15 +128,13 @@ def test_only_vision_features_are_reused_with_indexed_keys():
 
 def test_common_prefix_of_a_hybrid_is_computed_once():
     model = loaded("qwen3_5")
-    dialogues = [Dialogues(count=4, turns=2, max_new_tokens=8) for _ in range(2)]
     engine = ContinuousEngine(model, budget=10**8, most_rows=1)
-    dialogues[0].run(engine, max_concurrent=1)
-    assert dialogues[0].texts == dialogues[1].run(TransformersEngine(model, batch_size=1)).texts
+    dialogues, expected = (Dialogues(count=4, turns=2, max_new_tokens=8) for _ in range(2))
+    dialogues.run(engine, max_concurrent=1)
+    assert dialogues.texts == expected.run(TransformersEngine(model, batch_size=1)).texts
     shared = len(engine.cache._prefix.ids)
-    assert [dialogues[0].replies[name][0].tokens.cached for name in dialogues[0].ids][2:] == [
-        shared,
-        shared,
-    ]
+    cached = [dialogues.replies[name][0].tokens.cached for name in dialogues.ids]
+    assert cached[2:] == [shared, shared]
     assert shared > 30
     engine.scheduler.close()
 
@@ -160,8 +157,8 @@ def test_common_prefix_is_computed_before_the_first_prompt(name):
     while len(tokens) < len(requests):
         tokens += [reply.tokens for _, reply in engine.ready()]
     instructions = len(model.tokenizer(text)["input_ids"])
-    read = sum(each.prompt - each.cached for each in tokens)
-    assert read < (1 if name == "qwen3_5" else 2) * instructions
+    computed = sum(each.prompt - each.cached for each in tokens)
+    assert computed < (1 if name == "qwen3_5" else 2) * instructions
     engine.scheduler.close()
 
 
@@ -172,8 +169,8 @@ def test_scoring_choices_does_not_modify_the_state(name):
     choices = [["left", "the other way", "A"], ["one chair", "B", "up and to the left"]]
     engine = TransformersEngine(model, batch_size=2)
     batched = engine.score(requests, choices)
-    for request, own, scores in zip(requests, choices, batched, strict=True):
-        for choice, logprob in zip(own, scores.log_probabilities, strict=True):
+    for request, texts, scores in zip(requests, choices, batched, strict=True):
+        for choice, logprob in zip(texts, scores.log_probabilities, strict=True):
             (single,) = engine.score([request], [[choice]])
             assert single.log_probabilities == pytest.approx([logprob], abs=1e-4)
 
@@ -237,7 +234,7 @@ def test_unsupported_attention_is_reported(name, monkeypatch):
     original = attention._paged
     extra = {"sinks": {"s_aux": torch.zeros(4)}, "caps": {"softcap": 30.0}}[name]
     monkeypatch.setattr(attention, "_paged", lambda *args, **more: original(*args, **more, **extra))
-    assert "is not supported" in check_cache(loaded("glm46v"))
+    assert "not supported" in check_cache(loaded("glm46v"))
 
 
 @pytest.mark.parametrize(("family", "reuse"), [("paligemma", "keys"), ("mistral3", "vision")])

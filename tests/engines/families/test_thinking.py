@@ -18,7 +18,8 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 from render_agent.engines.vllm.requests import Prompts
 from render_agent.errors import SetupError, UsageError
 
-FAMILIES = ("qwen3_5", "kimi_k25", "glm46v", "gemma4", "mistral3")  # all marks and switches
+# Together they have all marks and switches.
+FAMILIES = ("qwen3_5", "kimi_k25", "glm46v", "gemma4", "mistral3")
 
 DONE = {
     "type": "object",
@@ -36,13 +37,13 @@ def small(name):
 
 
 @cache
-def loaded(name, thinking="on", **more):
-    return open_model("a small one", pretrained=small(name), thinking=thinking, **more)
+def loaded(name, thinking="on", **options):
+    return open_model("small", pretrained=small(name), thinking=thinking, **options)
 
 
-def make_dialogues(budget=BUDGET, schema=DONE, **more):
-    more = {"max_new_tokens": LIMIT, "thinking_budget": budget, "schema": schema} | more
-    return Dialogues(count=3, turns=2, instructions="Explore the room. " * 6, **more)
+def make_dialogues(budget=BUDGET, schema=DONE, **options):
+    options = {"max_new_tokens": LIMIT, "thinking_budget": budget, "schema": schema} | options
+    return Dialogues(count=3, turns=2, instructions="Explore the room. " * 6, **options)
 
 
 def replies(dialogues):
@@ -136,7 +137,7 @@ def test_template_without_a_switch_is_rejected():
 @pytest.mark.parametrize("name", ["qwen3_5", "mistral3"])
 def test_log_describes_how_the_template_renders_earlier_thoughts(name, caplog):
     caplog.set_level("INFO", "render_agent")
-    model = open_model("a small one", pretrained=small(name))
+    model = open_model("small", pretrained=small(name))
     user = chat.message("user", chat.text("Where?"))
     messages = [user, chat.assistant("<think>Left, surely.</think>It is on the left."), user]
     text = model.inputs.prepare(Request("q", 1, messages, None)).text
@@ -151,13 +152,9 @@ def test_log_describes_how_the_template_renders_earlier_thoughts(name, caplog):
 
 
 def test_conflicting_thinking_options_are_rejected():
+    options = {"chat_template_kwargs": {"enable_thinking": False}}
     with pytest.raises(UsageError, match="enable_thinking"):
-        open_model(
-            "x",
-            pretrained=small("qwen3_5"),
-            thinking="on",
-            options={"chat_template_kwargs": {"enable_thinking": False}},
-        )
+        open_model("x", pretrained=small("qwen3_5"), thinking="on", options=options)
 
 
 def test_vllm_prompts_support_thinking():

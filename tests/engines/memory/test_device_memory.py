@@ -36,7 +36,7 @@ def test_peak_includes_short_lived_memory():
     for megabytes in (200, 20, 100):
         memory.reset_peak()
         before = memory.used()
-        # mmap, because memory that the C library has kept already counts as used
+        # mmap, because memory retained by the C library already counts as used
         block = np.frombuffer(mmap.mmap(-1, megabytes * MEGABYTE), np.uint8)
         block[:] = 1
         until = time.monotonic() + 120
@@ -55,12 +55,12 @@ def test_memory_reused_by_the_c_library_counts_as_needed():
     gc.collect()
     memory.reset_peak()
     before = memory.used()
-    again = [torch.ones(25_000) for _ in range(count)]
+    reused = [torch.ones(25_000) for _ in range(count)]
     until = time.monotonic() + 120
     while memory._peak.maximum < memory.used():
         assert time.monotonic() < until
     needed = memory.peak() - before
-    del again
+    del reused
     assert needed > 0.9 * count * 100_000
 
 
@@ -97,8 +97,8 @@ def test_memory_of_a_model_depends_on_its_device():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
-def test_gpu_memory():
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU found")
+def test_gpu_memory_counts_blocks_of_the_allocator_as_free():
     model = torch.nn.Linear(2, 2).cuda()
     memory = device_memory(model)
     assert isinstance(memory, CudaMemory)

@@ -38,9 +38,8 @@ SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 
 def engine_over(*servers, batch_size=8, key=None, **options):
     endpoints = [parse_endpoint(getattr(server, "url", server), key) for server in servers]
-    return RemoteEngine(
-        ChatCompletions("made", OpenAIOptions(**QUICK | options)), endpoints, batch_size
-    )
+    api = ChatCompletions("made", OpenAIOptions(**QUICK | options))
+    return RemoteEngine(api, endpoints, batch_size)
 
 
 @pytest.fixture(autouse=True)
@@ -54,20 +53,20 @@ def create():
     """Create servers and engines that are closed at the end of the test."""
     resources = []
 
-    def make(factory, *args, **options):
+    def create_resource(factory, *args, **options):
         resource = factory(*args, **options)
         resources.append(resource)
         return resource
 
-    yield make
+    yield create_resource
     for resource in reversed(resources):
         resource.close()
 
 
-def ask(number=0, *files, **more):
+def ask(number=0, *files, **options):
     pieces = [chat.text(f"question {number}"), *map(chat.image_piece, files)]
     messages = [chat.message("system", chat.text("Look.")), chat.message("user", *pieces)]
-    return Request(f"q{number}", 0, messages, load_random_image, **more)
+    return Request(f"q{number}", 0, messages, load_random_image, **options)
 
 
 def echo(body):
@@ -80,7 +79,7 @@ def first_text(body):
     return chat_reply(body["messages"][1]["content"])
 
 
-def all_ready(engine, count):
+def collect_replies(engine, count):
     replies = {}
     while len(replies) < count:
         replies |= {request.dialogue_id: reply for request, reply in engine.ready()}
@@ -102,7 +101,7 @@ def test_every_request_gets_its_own_reply_from_generate_and_ready(create):
     assert [reply.text for reply in engine.generate(requests)] == expected
     engine.submit(requests[:10])
     engine.submit(requests[10:])
-    replies = all_ready(engine, 30)
+    replies = collect_replies(engine, 30)
     assert [replies[request.dialogue_id].text for request in requests] == expected
     assert engine.calls == len(server.bodies) == 60
     first = replies["q0"]
@@ -139,10 +138,10 @@ def test_request_contains_the_dialogue_and_the_exact_pixels(create):
 
 
 def test_image_is_encoded_once_until_its_question_is_retired(create):
-    opened = []
+    loaded = []
 
     def image(file):
-        opened.append(file)
+        loaded.append(file)
         return load_random_image(file)
 
     engine = create(engine_over, create(StubServer, chat_answers(echo)))
@@ -154,14 +153,14 @@ def test_image_is_encoded_once_until_its_question_is_retired(create):
     engine.generate([turn(1)])
     engine.generate([turn(1)])
     engine.generate([turn(2)])
-    assert opened == ["64x64-1.png", "32x32-1.png", "32x32-2.png"]
+    assert loaded == ["64x64-1.png", "32x32-1.png", "32x32-2.png"]
     engine.retire("q1")
     engine.generate([turn(2)])
-    assert len(opened) == 3
+    assert len(loaded) == 3
     engine.retire("q2")
     assert engine._images.bytes == 0
     engine.generate([turn(2)])
-    assert opened[3:] == ["64x64-1.png", "32x32-2.png"]
+    assert loaded[3:] == ["64x64-1.png", "32x32-2.png"]
 
 
 def test_unreadable_image_fails_only_its_question(create):
@@ -183,35 +182,25 @@ class AnswerWhenFull:
         self.waiting, self.received, self.changed = [], 0, threading.Condition()
 
     def __call__(self, body):
-        own = object()
+        ticket = object()
         with self.changed:
-            self.waiting.append(own)
+            self.waiting.append(ticket)
             self.received += 1
             if self.received == self.total:
                 self.waiting.clear()
             elif len(self.waiting) == self.capacity:
                 del self.waiting[0]
             self.changed.notify_all()
-            is_full = self.changed.wait_for(lambda: own not in self.waiting, timeout=60)
+            is_full = self.changed.wait_for(lambda: ticket not in self.waiting, timeout=60)
             assert is_full, "the client did not keep the server full"
         return chat_reply(STEP)
 
 
 def test_run_keeps_the_server_full(create, tmp_path):
     server = create(StubServer, chat_answers(AnswerWhenFull(4, 16 * 3)))
-    config = make_config(
-        tmp_path,
-        make_questions(tmp_path, 16),
-        engine="openai",
-        model="made",
-        base_url=(server.url,),
-        batch_size=4,
-        max_turns=3,
-        max_batched_turns=0,
-        finish_together=8,
-    )
-
-    run = start_run(config)
+    options = {"engine": "openai", "model": "made", "base_url": (server.url,), "batch_size": 4}
+    options |= {"max_turns": 3, "max_batched_turns": 0, "finish_together": 8}
+    run = start_run(make_config(tmp_path, make_questions(tmp_path, 16), **options))
     try:
         run.go(NullObserver())
     finally:
@@ -266,10 +255,10 @@ def test_server_is_abandoned_after_consecutive_failures(create, status, attempts
 
 def test_retry_after_header_is_respected(create):
     server = create(StubServer, chat_answers(first_text), [(429, {"retry-after": "1"}, "{}")])
-    began = time.perf_counter()
+    start = time.perf_counter()
     (reply,) = create(engine_over, server).generate([ask(1)])
     assert reply.text == "question 1"
-    assert time.perf_counter() - began >= 1
+    assert time.perf_counter() - start >= 1
 
 
 def test_wake_interrupts_the_wait_for_replies(create):
@@ -456,15 +445,13 @@ def test_key_is_sent_but_never_logged(create, caplog):
 
 @pytest.mark.parametrize("supports_n", [True, False])
 def test_number_of_samples_is_as_requested(create, supports_n):
-    def drawn(body):
+    def sample(body):
         count = body.get("n", 1) if supports_n else 1
-        choices = [
-            {"message": {"content": f"{body['seed']}+{place}"}, "finish_reason": "stop"}
-            for place in range(count)
-        ]
+        texts = [f"{body['seed']}+{index}" for index in range(count)]
+        choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in texts]
         return chat_reply("", choices=choices)
 
-    server = create(StubServer, chat_answers(drawn))
+    server = create(StubServer, chat_answers(sample))
     engine = create(engine_over, server)
     (reply,) = engine.generate([ask(1, num_samples=3, temperature=0.7, seed=5)])
     assert reply.samples == (("5+0", "5+1", "5+2") if supports_n else ("5+0", "6+0", "7+0"))
@@ -506,23 +493,17 @@ def test_thinking_is_requested_and_counted(create):
     usage["completion_tokens_details"] = {"reasoning_tokens": 21}
     usage["prompt_tokens_details"] = {"cached_tokens": 4}
     body = {"choices": [{"message": {"content": "{}", "reasoning": "so"}}], "usage": usage}
-    asked = [
+    models = [
         ("Qwen/Qwen3.5-9B", "enable_thinking", True),
         ("moonshotai/Kimi-K2.5", "thinking", False),
         ("made", "enable_thinking", False),
     ]
-    names = [model for model, _, _ in asked]
+    names = [model for model, _, _ in models]
     server = create(StubServer, chat_answers(lambda _: json.dumps(body).encode(), names))
-    for model, switch, hybrid in asked:
-        config = RunConfig(
-            batch=True,
-            engine="openai",
-            model=model,
-            base_url=(server.url,),
-            thinking="off",
-            thinking_budget=64,
-            engine_option=('extra_body={"top_k": 5}',),
-        )
+    options = {"engine": "openai", "base_url": (server.url,), "thinking": "off"}
+    options |= {"thinking_budget": 64, "engine_option": ('extra_body={"top_k": 5}',)}
+    for model, switch, hybrid in models:
+        config = RunConfig(batch=True, model=model, **options)
         engine = create(partial(OPENAI, config, (), Workload(1)))
         (reply,) = engine.generate([ask(1, thinking_budget=config.thinking_budget)])
         assert reply.text == "<think>so</think>\n{}"
@@ -550,17 +531,9 @@ def test_batches_and_faults_do_not_change_transcripts(create, tmp_path):
         server = create(StubServer, chat_answers(wander), faults)
         folder = tmp_path / name
         folder.mkdir()
-        config = make_config(
-            folder,
-            different_questions(folder, 4),
-            engine="openai",
-            model="made",
-            base_url=(server.url,),
-            engine_option=("retries=20",),
-            batch_size=size,
-            max_turns=3,
-        )
-        run = start_run(config)
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
+        options |= {"engine_option": ("retries=20",), "batch_size": size, "max_turns": 3}
+        run = start_run(make_config(folder, different_questions(folder, 4), **options))
         try:
             assert run.go(NullObserver())["counts"]["failed"] == 0
         finally:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import sys
 import threading
@@ -54,20 +55,10 @@ def test_description_contains_what_the_servers_report(monkeypatch):
 
     with StubServer(handler) as server:
         description = describe_engine(config(server.url))
-        assert description == {
-            "name": "openai",
-            "model": "made",
-            "servers": [
-                {
-                    "url": server.url,
-                    "owned_by": "vllm",
-                    "max_model_len": 4096,
-                    "root": "org/made",
-                    "version": "0.9",
-                }
-            ],
-            "hybrid": False,
-        }
+        reported = {"owned_by": "vllm", "max_model_len": 4096, "root": "org/made", "version": "0.9"}
+        servers = [{"url": server.url, **reported}]
+        expected = {"name": "openai", "model": "made", "servers": servers, "hybrid": False}
+        assert description == expected
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("//", "//user:pass@"))
         assert describe_engine(config()) == description
         assert "Basic " in server.headers[-1]["authorization"]
@@ -110,7 +101,7 @@ def test_named_model_that_is_not_listed_is_a_note(server, name):
     make_engine(config(server.url, model=name), []).close()
 
 
-def test_unlisted_names_are_in_the_error_if_the_server_refuses_the_model(tmp_path):
+def test_refused_model_error_lists_the_models_of_the_server(tmp_path):
     def handler(method, path, body):
         if method == "POST":
             return 404, {}, b'{"error": {"message": "no model of that name"}}'
@@ -119,7 +110,7 @@ def test_unlisted_names_are_in_the_error_if_the_server_refuses_the_model(tmp_pat
     with StubServer(handler) as server:
         options = {"engine": "openai", "model": "typo", "base_url": (server.url,)}
         run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), **options))
-        with pytest.raises(EngineError, match=r"no model of that name.*it lists made"):
+        with pytest.raises(EngineError, match=r"no model of that name.*made"):
             run.go(NullObserver(), make_engine)
         run.close()
 
@@ -149,10 +140,8 @@ def test_rejected_key_is_named_by_its_variable(variable, monkeypatch):
     with StubServer(lambda *_: (401, {}, b"{}")) as server, pytest.raises(SetupError) as caught:
         describe_engine(config(server.url))
     message = str(caught.value)
-    if variable is None:
-        assert "no key was sent: set RENDER_AGENT_API_KEY or OPENAI_API_KEY" in message
-    else:
-        assert f"the key of {variable} was sent" in message
+    names = [variable] if variable else ["RENDER_AGENT_API_KEY", "OPENAI_API_KEY"]
+    assert re.findall(r"\w+_API_KEY", message) == names
 
 
 @pytest.mark.parametrize(
@@ -272,17 +261,9 @@ def test_no_file_of_a_run_contains_the_key(tmp_path, monkeypatch, capfd):
     error = json.dumps({"error": {"message": f"what is {KEY}?"}})
     script = [(500, {}, error), (400, {}, error), (429, {}, error)]
     with StubServer(chat_answers(lambda body: chat_reply(DONE)), script) as server:
-        run = start_run(
-            make_config(
-                tmp_path,
-                make_questions(tmp_path, 4),
-                engine="openai",
-                model="made",
-                base_url=(server.url,),
-                verbose=True,
-                max_turns=2,
-            )
-        )
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,)}
+        options |= {"verbose": True, "max_turns": 2}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 4), **options))
         run_with_progress(run)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
     files = [file for file in Path(tmp_path).rglob("*") if file.is_file()]

@@ -59,11 +59,8 @@ def serve():
                 return rule(json.loads(body))
             response = responses[min(len(server.bodies), len(responses)) - 1]
             status, content = response if isinstance(response, tuple) else (200, response)
-            return (
-                status,
-                {},
-                content if isinstance(content, bytes) else json.dumps(content).encode(),
-            )
+            content = content if isinstance(content, bytes) else json.dumps(content).encode()
+            return status, {}, content
 
         server = StubServer(answer)
         resources.append(server)
@@ -107,7 +104,7 @@ def error(code, message="out of order", **more):
     ],
     ids=str,
 )
-def test_token_limit_and_context_window_are_told_apart(serve, reason, events):
+def test_token_limit_and_context_window_are_distinguished(serve, reason, events):
     engine, _ = serve(completion("{", reason))
     (reply,) = engine.generate([ask()])
     assert (reply.text, reply.finish, reply.events) == ("{", "length", events)
@@ -560,7 +557,7 @@ def test_error_that_stays_after_an_adaptation_fails_the_question(serve):
     ],
     ids=str,
 )
-def test_prompt_that_stops_growing_is_noticed(serve, counts, truncated):
+def test_truncated_prompt_is_detected_by_its_size(serve, counts, truncated):
     engine, _ = serve(*(completion(usage=(count, 5)) for count in counts))
     events = [engine.generate([ask(turns=turn)])[0].events for turn in range(len(counts))]
     assert [turn for turn, each in enumerate(events) if each == (PROMPT_TRUNCATED,)] == truncated

@@ -56,8 +56,8 @@ def go(run):
 
 
 def play(folder, server, name, protocol="json", **more):
-    given = options(server, name, protocol, **{"batch_jobs": True} | more)
-    return go(start_run(make_config(folder, questions_in(folder), **given)))
+    run_options = options(server, name, protocol, **{"batch_jobs": True} | more)
+    return go(start_run(make_config(folder, questions_in(folder), **run_options)))
 
 
 def questions_in(folder):
@@ -115,16 +115,15 @@ start_run(make_config(folder, folder / "questions.jsonl", **options)).go(NullObs
 
 @pytest.mark.parametrize("name", ["anthropic", "chat"])
 def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
-    """The second job is in flight when the process is killed with signal 9."""
+    """The process is killed by SIGKILL while its second job is in flight."""
     with BatchServer(name) as server:
         whole, _ = play(tmp_path / "a", server, name)
         paid, server.paid, server.submissions = server.paid, [], []
-        server.polls = 40  # about two seconds
-        given = options(server, name, batch_jobs=True)
+        server.polls = 20  # about one second
         questions_in(tmp_path / "b")
-        path = [str(tmp_path / "b"), repr(given)]
+        arguments = [str(tmp_path / "b"), repr(options(server, name, batch_jobs=True))]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *path], env=environment)
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], env=environment)
         end = time.monotonic() + 120
         while len(server.submissions) < 2 and time.monotonic() < end:
             time.sleep(0.02)
@@ -171,7 +170,7 @@ def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, 
     assert transcripts(resumed.path) == transcripts(whole.path)
 
 
-def test_requests_are_adapted_to_what_a_job_rejects(tmp_path):
+def test_field_that_a_job_rejects_is_omitted(tmp_path):
     with BatchServer("chat") as server:
         server.faults = [NO_TEMPERATURE] * QUESTIONS
         run, _ = play(tmp_path, server, "chat")
@@ -229,7 +228,7 @@ def test_damaged_lines_of_results_are_ignored(tmp_path):
     assert server.submissions == [QUESTIONS] * BATCHED
 
 
-def test_servers_without_a_batch_api_are_asked_directly(tmp_path):
+def test_servers_without_a_batch_api_get_direct_requests(tmp_path):
     with BatchServer("chat") as server:
         server.has_jobs = False
         _run, results = play(tmp_path, server, "chat")
@@ -297,17 +296,16 @@ def test_batched_turns_cost_half(tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text("- {models: [made], in: 1000, out: 1000}\n")
     with BatchServer("anthropic") as server:
-        _, halved = play(tmp_path / "a", server, "anthropic", prices=str(prices))
-        given = {"batch_jobs": False, "prices": str(prices)}
-        _, direct = play(tmp_path / "b", server, "anthropic", **given)
+        _, batched = play(tmp_path / "a", server, "anthropic", prices=str(prices))
+        direct_options = {"batch_jobs": False, "prices": str(prices)}
+        _, direct = play(tmp_path / "b", server, "anthropic", **direct_options)
     share = 1 - 0.5 * BATCHED / TURNS
-    assert halved["cost_usd"] == pytest.approx(direct["cost_usd"] * share)
+    assert batched["cost_usd"] == pytest.approx(direct["cost_usd"] * share)
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"engine": "scripted"}, {"engine": "openai", "workers": 2}],
+    "options", [{"engine": "scripted"}, {"engine": "openai", "workers": 2}], ids=str
 )
-def test_batch_jobs_need_an_api_and_one_process(given, tmp_path):
+def test_batch_jobs_need_an_api_and_one_process(options, tmp_path):
     with pytest.raises(UsageError, match="--batch-jobs"):
-        build(make_config(tmp_path, "rooms", batch_jobs=True, **given))
+        build(make_config(tmp_path, "rooms", batch_jobs=True, **options))

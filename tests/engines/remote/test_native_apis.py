@@ -5,6 +5,7 @@ import json
 import ssl
 
 import pytest
+from conftest import mostly_slow
 from factories.native_apis import STUBS, NativeServer
 from factories.runs import NullObserver, make_config, transcripts
 
@@ -17,7 +18,6 @@ from render_agent.runs.runner import resume_run, start_run
 
 PLACEHOLDER = general()("turn.omitted")
 NAMES = ["anthropic", "gemini", "responses"]
-
 
 load_certificates = functools.cache(ssl.create_default_context)
 
@@ -46,7 +46,7 @@ class KillAfter(NullObserver):
 
 
 def options(server, name, protocol):
-    more = {"engine_option": ("api=responses",)} if name == "responses" else {}
+    api = {"engine_option": ("api=responses",)} if name == "responses" else {}
     return {
         "engine": "openai" if name == "responses" else name,
         "model": "made",
@@ -54,9 +54,10 @@ def options(server, name, protocol):
         "reply_protocol": protocol,
         "thinking": "on",
         "limit": 1,
+        "image_size": (64, 64),
         "max_turns": 3,
         "batch_size": 1,
-        **more,
+        **api,
     }
 
 
@@ -64,18 +65,20 @@ def key(request):
     return json.dumps(request, sort_keys=True)
 
 
-@pytest.mark.parametrize("protocol", ["json", "tools"])
+@pytest.mark.parametrize("protocol", mostly_slow(["json", "tools"], "tools"))
 @pytest.mark.parametrize("name", NAMES)
-def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path):
+def test_resumed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path):
     """Transcripts depend on every byte of the requests."""
     with NativeServer(name) as server:
-        whole = start_run(make_config(tmp_path / "a", "rooms", **options(server, name, protocol)))
+        complete = start_run(
+            make_config(tmp_path / "a", "rooms", **options(server, name, protocol))
+        )
         try:
-            whole.go(NullObserver())
+            complete.go(NullObserver())
         finally:
-            whole.close()
+            complete.close()
         assert not server.problems
-        undisturbed, server.requests = list(map(key, server.requests)), []
+        expected, server.requests = list(map(key, server.requests)), []
 
         run = start_run(make_config(tmp_path / "b", "rooms", **options(server, name, protocol)))
         try:
@@ -89,8 +92,8 @@ def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path)
         finally:
             resumed.close()
         assert not server.problems
-        assert set(map(key, server.requests)) == set(undisturbed)
-    assert transcripts(run.path) == transcripts(whole.path)
+        assert set(map(key, server.requests)) == set(expected)
+    assert transcripts(run.path) == transcripts(complete.path)
     turns = [turn for state in RunData(run.path).states for turn in state.turns]
     assert all(turn.blocks for turn in turns)
     assert all(turn.reply.startswith("<think>hm") for turn in turns)
@@ -108,9 +111,9 @@ def test_killed_run_sends_the_same_requests_and_blocks(name, protocol, tmp_path)
     assert results["counts"]["failed"] == 0
 
 
-def run_over(server, name, protocol, output, **more):
-    """Run against a server; return the turns in their order, and the results."""
-    config = make_config(output, "rooms", **options(server, name, protocol) | more)
+def run_against(server, name, protocol, output, **overrides):
+    """Return the turns of a run in their order, and the results."""
+    config = make_config(output, "rooms", **options(server, name, protocol) | overrides)
     run = start_run(config)
     try:
         results = run.go(NullObserver())
@@ -123,10 +126,10 @@ def run_over(server, name, protocol, output, **more):
 @pytest.mark.parametrize("protocol", ["json", "tools"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_request_contains_the_blocks_of_all_earlier_replies(name, protocol, tmp_path):
-    """Also requests with a probe of beliefs, with dropped images, and without feedback."""
-    more = {"probe": ("map",), "history": "1", "feedback": "off"}
+    """Belief probes, omitted images and switched-off feedback do not change this."""
+    overrides = {"probe": ("map",), "history": "1", "feedback": "off"}
     with NativeServer(name) as server:
-        turns, _ = run_over(server, name, protocol, tmp_path, **more)
+        turns, _ = run_against(server, name, protocol, tmp_path, **overrides)
     blocks = [list(map(comparable, turn.blocks)) for turn in turns]
     images = [len(turn.image_files) for turn in turns]
     assert all(blocks)
@@ -140,18 +143,18 @@ def test_every_request_contains_the_blocks_of_all_earlier_replies(name, protocol
 
 
 def comparable(block):
-    """Return a block in one alphabet of base64, with keys in order."""
+    """Return a block as text with sorted keys and in the standard alphabet of base64."""
     return key(block).replace("+", "-").replace("/", "_")
 
 
 def run_with(tmp_path, name, script):
-    """Run with these first answers of the server; return the turns and the results."""
+    """Return the turns and the results of a run in which the server starts with these answers."""
     with NativeServer(name, script) as server:
-        return run_over(server, name, "json", tmp_path, max_turns=2)
+        return run_against(server, name, "json", tmp_path, max_turns=2)
 
 
 def events_of(turn):
-    """Return the events of a turn without the fields that an API does not have."""
+    """Return the events of a turn, except those about fields that an API does not have."""
     return [event for event in turn.events if not event.startswith(OMITTED)]
 
 
@@ -173,7 +176,7 @@ EXHAUSTED = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_faults_of_the_server_are_retried(name, tmp_path):
+def test_server_faults_are_retried(name, tmp_path):
     status, body = OVERLOADED[name]
     limited = (429, {"retry-after": "0"}, {"error": {"message": "rate limit"}})
     stream = b"event: error\ndata: " + json.dumps(body).encode()
@@ -235,7 +238,7 @@ UNCOUNTED = {
     ids=["refusal", "empty", "length", "no usage"],
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_replies_without_an_answer_belong_to_the_model(name, answers, events, was_cut, tmp_path):
+def test_reply_without_an_answer_counts_as_malformed(name, answers, events, was_cut, tmp_path):
     turns, results = run_with(tmp_path, name, [answers[name](STUBS[name]())])
     first = turns[0]
     assert isinstance(first.action, Malformed)

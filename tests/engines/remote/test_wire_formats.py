@@ -24,7 +24,7 @@ APIS = {
     "gemini": GenerateContent("made", GeminiOptions()),
     "responses": Responses("made", OpenAIOptions()),
 }
-CALLS = {  # two calls of the model, of which the reply parser read one
+CALLS = {  # two calls, of which the reply parser reads one
     "anthropic": [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
@@ -47,13 +47,13 @@ def dialogue(blocks=(), *, with_call=True):
     call = {**first, "function": {"name": "look", "arguments": {"view": "top"}}}
     result = {"tool_call_id": call["id"], "name": "look"}
     reply = chat.message("assistant", chat.text("I look."))
-    shown = chat.message("user", chat.text("View 1:"), chat.image_piece("32x32-1.png"))
+    view = chat.message("user", chat.text("View 1:"), chat.image_piece("32x32-1.png"))
     return [
         chat.message("system", chat.text("Rules.")),
         chat.message("user", chat.text("Which?"), chat.image_piece("32x32-0.png")),
         {**reply, **({"tool_calls": [call]} if with_call else {}), "blocks": list(blocks)},
         *([{**chat.message("tool", chat.text("Done.")), **result}] if with_call else []),
-        shown,
+        view,
     ]
 
 
@@ -84,7 +84,7 @@ def test_images_are_inside_the_tool_result(name, blocks):
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_call_that_could_not_be_read_still_gets_its_result(name):
+def test_unreadable_call_still_gets_its_result(name):
     sent = wire(name, dialogue(CALLS[name], with_call=False))
     results = tool_results(name, sent)
     assert len(results) == 2
@@ -105,7 +105,7 @@ def test_blocks_are_sent_back_unchanged(name):
     assert all(json.dumps(block) in text for block in CALLS[name])
 
 
-def test_gemini_images_follow_the_results_if_they_take_none():
+def test_images_follow_the_results_if_a_gemini_model_takes_none_inside():
     api = GenerateContent("made", GeminiOptions(result_images=False))
     messages = dialogue(CALLS["gemini"])
     sent = api.messages(Request("q", 1, messages, load_random_image), lambda file: f"<{file}>")
@@ -122,12 +122,12 @@ def test_gemini_images_follow_the_results_if_they_take_none():
     ],
     ids=["cut off", "redacted", "empty text"],
 )
-def test_anthropic_gets_no_content_that_it_rejects(blocks, sent):
+def test_content_that_anthropic_rejects_is_not_sent(blocks, sent):
     reply = wire("anthropic", dialogue(blocks, with_call=False))[1]
     assert [block["type"] for block in reply["content"]] == sent
 
 
-def test_cache_breakpoints_are_at_the_instructions_and_at_the_end():
+def test_cache_breakpoints_follow_the_instructions_and_the_last_message():
     request = Request("q", 1, dialogue(CALLS["anthropic"]), load_random_image)
     sent = APIS["anthropic"].messages(request, lambda file: file)
     fields = APIS["anthropic"].fields(request, 1, 0, None)
@@ -146,7 +146,7 @@ def test_cache_breakpoints_are_at_the_instructions_and_at_the_end():
         ("off", None, {"type": "disabled"}),
     ],
 )
-def test_anthropic_thinking(mode, budget, thinking):
+def test_thinking_mode_and_budget_are_sent_to_anthropic(mode, budget, thinking):
     api = MessagesApi("made", AnthropicOptions(), mode)
     request = Request("q", 0, dialogue(), load_random_image, thinking_budget=budget)
     fields = api.fields(request, 1, 0, None)
@@ -178,7 +178,7 @@ def test_paused_reply_is_continued():
 
 
 @pytest.mark.parametrize(
-    ("body", "text", "events"),
+    ("body", "text", "event"),
     [
         ({"promptFeedback": {"blockReason": "SAFETY"}}, "", CONTENT_FILTER),
         ({"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}, "", CONTENT_FILTER),
@@ -190,17 +190,17 @@ def test_paused_reply_is_continued():
     ],
     ids=["prompt", "reply", "malformed call"],
 )
-def test_gemini_replies_without_content(body, text, events):
+def test_gemini_reply_without_content_gives_its_text_and_event(body, text, event):
     body["usageMetadata"] = {"promptTokenCount": 3}
     reply = APIS["gemini"].read(body, Request("q", 0, [], load_random_image))
-    assert (reply.text, reply.events) == (text, (events,) if events else ())
+    assert (reply.text, reply.events) == (text, (event,) if event else ())
 
 
 @pytest.mark.parametrize(
     "body", [None, [], 3, "x", {}, {"content": 3}, {"candidates": [3]}], ids=str
 )
 @pytest.mark.parametrize("name", APIS)
-def test_other_bodies_are_not_replies(name, body):
+def test_body_of_another_form_is_not_a_reply(name, body):
     assert APIS[name].read(body, Request("q", 0, [], load_random_image)) is None
 
 
@@ -235,7 +235,7 @@ MINUTE = "You exceeded your current quota, please check your plan and billing de
     ],
     ids=str,
 )
-def test_errors_are_told_apart(status, text, headers, fault):
+def test_errors_are_classified(status, text, headers, fault):
     assert ApiError("", status, text, headers).fault is fault
 
 
@@ -257,11 +257,11 @@ def test_errors_are_told_apart(status, text, headers, fault):
         ("try again in a while", {}, None),
     ],
 )
-def test_stated_delay_is_read(text, headers, seconds):
+def test_delay_is_read_from_headers_or_text(text, headers, seconds):
     assert ApiError("", 429, text, headers).retry_after == seconds
 
 
-def test_model_without_images_in_results_is_rejected_with_the_option():
+def test_error_about_images_in_results_names_the_option():
     text = "Unable to submit request because `function_response.parts` is not supported for this model."
     error = ApiError("", 400, text)
     assert error.fault is Fault.REJECTED
@@ -279,7 +279,7 @@ def test_blocks_belong_to_their_samples():
     assert merged.blocks == (({"n": 1},), (), (), ({"n": 2},))
 
 
-def test_keys_in_blocks_are_redacted(monkeypatch):
+def test_api_keys_in_blocks_are_redacted(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     reply = Reply(samples=("x",), blocks=(({"text": "key sk-ant-0123456789"},),))
     limited = limit_reply(reply, Request("q", 0, [], load_random_image))

@@ -1,3 +1,5 @@
+"""Scripted policies, from the registry and from files."""
+
 import json
 import random
 import textwrap
@@ -22,8 +24,8 @@ from render_agent.tasks.question_files import load_questions
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 
 
-def make_question(number, kind="route_planning", wanted="letter", options=OPTIONS, truth="B"):
-    return Question(str(number), "b", "d", "s", kind, "?", wanted, options, truth)
+def make_question(number, kind="route_planning", form="letter", options=OPTIONS, truth="B"):
+    return Question(str(number), "b", "d", "s", kind, "?", form, options, truth)
 
 
 MIXED = [make_question(n) for n in range(20)] + [
@@ -99,7 +101,7 @@ def test_random_answers_match_the_chance_level_of_the_paper():
         if question.answer_form == "letter"
     ]
     scored = []
-    for seed in range(16):
+    for seed in range(8):
         policy = RandomPolicy(questions, seed)
         for q in questions:
             answer = json.loads(policy.reply(request(q.id)))["answer"]
@@ -118,14 +120,14 @@ def test_tokens_and_samples_are_counted():
     )
     assert len(reply.samples) == 3
     assert (reply.tokens.prompt, reply.tokens.reply) == (3, len(reply.text.split()))
-    several = make_scripted("wanderer", MIXED, 0)
-    [reply] = several.generate(
+    wanderer = make_scripted("wanderer", MIXED, 0)
+    [reply] = wanderer.generate(
         [Request("1", 0, request(1).messages, lambda file: None, num_samples=3)]
     )
     assert len(set(reply.samples)) == 3
     assert (reply.tokens.prompt, reply.tokens.cached) == (9, 6)
     assert reply.tokens.reply == sum(len(text.split()) for text in reply.samples)
-    [single] = several.generate([Request("1", 0, request(1).messages, lambda file: None)])
+    [single] = wanderer.generate([Request("1", 0, request(1).messages, lambda file: None)])
     assert single.samples == reply.samples[:1]
 
 

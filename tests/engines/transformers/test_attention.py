@@ -54,22 +54,22 @@ def test_last_tokens_attend_to_all_earlier_ones(heads, shared, new, tokens):
 def test_packed_prompts_and_rows_attend_only_to_their_own_pages(scattered):
     torch.manual_seed(1)
     lengths, starts = (300, 20, 513), (0, 7, 511)
-    own = [[7, 2], [5], [1, 9, 3]] if scattered else [[1, 2], [3], [4, 5, 6]]
+    page_numbers = [[7, 2], [5], [1, 9, 3]] if scattered else [[1, 2], [3], [4, 5, 6]]
     keys, values = torch.full((2, 10, PAGE_TOKENS, 2, 8), torch.nan)
     pages = LayerPages(keys, values)
     dialogues = [torch.randn(2, length, 2, 8) for length in lengths]
     slots = [
         torch.tensor([p[t // PAGE_TOKENS] * PAGE_TOKENS + t % PAGE_TOKENS for t in range(n)])
-        for p, n in zip(own, lengths, strict=True)
+        for p, n in zip(page_numbers, lengths, strict=True)
     ]
-    for own_slots, (key, value), start in zip(slots, dialogues, starts, strict=True):
-        earlier = own_slots[:start]
+    for dialogue_slots, (key, value), start in zip(slots, dialogues, starts, strict=True):
+        earlier = dialogue_slots[:start]
         pages.flat[0][earlier], pages.flat[1][earlier] = key[:start], value[:start]
     new = [length - start for length, start in zip(lengths, starts, strict=True)]
     query = torch.randn(sum(new), 4, 8)
     bounds = torch.tensor([0, *new]).cumsum(0).tolist()
     prompts = [
-        PackedPrompt(bounds[n], bounds[n + 1], page_index(own[n], "cpu"), lengths[n])
+        PackedPrompt(bounds[n], bounds[n + 1], page_index(page_numbers[n], "cpu"), lengths[n])
         for n in range(3)
     ]
     call = PrefillAttention(
@@ -84,9 +84,9 @@ def test_packed_prompts_and_rows_attend_only_to_their_own_pages(scattered):
         torch.testing.assert_close(rows, causal_attention(queries, key, value, 0.3))
 
     query, key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8), torch.randn(3, 2, 8)
-    tables = torch.tensor([p + [0] * (3 - len(p)) for p in own], dtype=torch.int32)
+    tables = torch.tensor([p + [0] * (3 - len(p)) for p in page_numbers], dtype=torch.int32)
     new_slots = page_slots(tables, torch.tensor(lengths))
-    rows = [(page_index(p, "cpu"), n + 1) for p, n in zip(own, lengths, strict=True)]
+    rows = [(page_index(p, "cpu"), n + 1) for p, n in zip(page_numbers, lengths, strict=True)]
     decode = DecodeAttention([pages], new_slots, tables, torch.tensor(lengths) + 1, rows)
     outputs = decode(0, query, key, value, 0.3)
     for row, (keys, values) in enumerate(dialogues):
@@ -106,6 +106,6 @@ def test_attention_is_replaced_only_within_the_context(attention):
     with attend_with(loaded.model, KeyRecorder()):
         assert config.get_text_config()._attn_implementation == PAGED
         assert config.vision_config._attn_implementation == attention
-        own = loaded.model.model.language_model.layers[0].self_attn.config
-        assert own is config.get_text_config()
+        layer = loaded.model.model.language_model.layers[0]
+        assert layer.self_attn.config is config.get_text_config()
     assert config.get_text_config()._attn_implementation == original

@@ -87,7 +87,7 @@ def test_eager_attention_passes_the_check():
 
 
 def test_model_with_an_incompatible_forward_is_reported(loaded, monkeypatch):
-    def forward(*args, **more):
+    def forward(*args, **kwargs):
         raise TypeError("forward() got an unexpected keyword argument 'logits_to_keep'")
 
     monkeypatch.setattr(loaded.model, "forward", forward)
@@ -97,8 +97,8 @@ def test_model_with_an_incompatible_forward_is_reported(loaded, monkeypatch):
 def test_batch_size_is_what_fits_in_memory(loaded):
     tokens = 1000
     engine = build_engine(loaded, None, {}, tokens, FakeMemory(1 << 40))
-    each = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
-    memory = FakeMemory(round(5.5 * each / 0.9))
+    dialogue_bytes = round(MEAN_SHARE * tokens) * engine.cache.bytes_per_token
+    memory = FakeMemory(round(5.5 * dialogue_bytes / 0.9))
     assert build_engine(loaded, None, {}, tokens, memory).batch_size == 5
     assert build_engine(loaded, 3, {}, tokens, FakeMemory(1 << 10)).batch_size == 1
 
@@ -113,8 +113,8 @@ def test_batch_size_is_learned_from_completed_turns(loaded, monkeypatch):
         for replies in dialogues.replies.values()
         for reply in replies
     ]
-    each = sum(lengths) // len(lengths) * engine.cache.bytes_per_token
-    assert initial < engine.batch_size == min(engine.most_rows, engine.cache.budget // each)
+    mean_bytes = sum(lengths) // len(lengths) * engine.cache.bytes_per_token
+    assert initial < engine.batch_size == min(engine.most_rows, engine.cache.budget // mean_bytes)
 
 
 class MeteredMemory(FakeMemory):
@@ -124,9 +124,9 @@ class MeteredMemory(FakeMemory):
         super().__init__(size)
         forward = model.forward
 
-        def metered(*args, **more):
-            self.allocate(more["input_ids"].numel() * per_token)
-            return forward(*args, **more)
+        def metered(*args, **kwargs):
+            self.allocate(kwargs["input_ids"].numel() * per_token)
+            return forward(*args, **kwargs)
 
         monkeypatch.setattr(model, "forward", metered)
 

@@ -36,8 +36,8 @@ PADDED = 151_936  # width of Qwen3-VL's scores; its tokenizer has 151,669 tokens
 def limit_strings(schema):
     """Limit the length of strings, so that the replies of a model with random weights end."""
     if isinstance(schema, dict):
-        more = {"maxLength": 8} if schema.get("type") == "string" else {}
-        return {name: limit_strings(value) for name, value in schema.items()} | more
+        limit = {"maxLength": 8} if schema.get("type") == "string" else {}
+        return {name: limit_strings(value) for name, value in schema.items()} | limit
     return [limit_strings(value) for value in schema] if isinstance(schema, list) else schema
 
 
@@ -117,7 +117,7 @@ def random_reply(chance):
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(6), 1))
-def test_valid_replies_are_allowed_in_all_usual_layouts(qwen, seed):
+def test_valid_replies_are_allowed_in_all_common_layouts(qwen, seed):
     chance = random.Random(seed)
     reply = random_reply(chance)
     jsonschema.validate(reply, SCHEMA)
@@ -309,8 +309,8 @@ def test_scores_can_be_narrower_than_the_tokenizer(small):
     assert not guide.allows(311)
 
 
-def partial_replies(*guides, limit=9, **more):
-    return [PartialReply(limit=limit, guide=guide, **more) for guide in guides]
+def partial_replies(*guides, limit):
+    return [PartialReply(limit=limit, guide=guide) for guide in guides]
 
 
 def scores_for(guides, text, noise, width):
@@ -336,12 +336,12 @@ def test_valid_reply_is_not_changed(small, text):
     assert all(row.written == ids for row in rows)
 
 
-def make_request(seed, schema=SHORT, images=1, **more):
+def make_request(seed, schema=SHORT, images=1, **options):
     files = [f"64x{32 * (1 + seed % 3)}-{seed + n}.png" for n in range(images)]
     question = chat.text(f"Where is chair {seed}? " * (1 + seed % 4))
     messages = [chat.message("user", question, *map(chat.image_piece, files))]
-    more = {"max_new_tokens": 120} | more
-    return Request(f"q{seed}", 0, messages, load_random_image, schema=schema, seed=seed, **more)
+    options = {"max_new_tokens": 120} | options
+    return Request(f"q{seed}", 0, messages, load_random_image, schema=schema, seed=seed, **options)
 
 
 MIXED = [
@@ -468,7 +468,7 @@ class SchemaRecorder(ScriptedEngine):
     """Records the schemas of all requests."""
 
     def answer(self, requests):
-        self.schemas = [*getattr(self, "schemas", ()), *(one.schema for one in requests)]
+        self.schemas = [*getattr(self, "schemas", ()), *(request.schema for request in requests)]
         return super().answer(requests)
 
 

@@ -38,10 +38,10 @@ def expected(plain):
 
 @pytest.fixture
 def make(loaded):
-    def make(budget=LARGE_BUDGET, most_rows=64, **more):
+    def make(budget=LARGE_BUDGET, most_rows=64, **options):
         # A copy, because closing an engine clears its model.
-        own = dataclasses.replace(loaded)
-        return ContinuousEngine(own, budget=budget, most_rows=most_rows, **more)
+        copy = dataclasses.replace(loaded)
+        return ContinuousEngine(copy, budget=budget, most_rows=most_rows, **options)
 
     return make
 
@@ -49,7 +49,7 @@ def make(loaded):
 def test_concurrent_dialogues_equal_those_without_a_cache(make, expected):
     dialogues = Dialogues().run(make())
     assert dialogues.texts == expected
-    assert len({texts for said in expected.values() for texts in said}) > 8
+    assert len({samples for turns in expected.values() for samples in turns}) > 8
 
 
 @pytest.mark.slow
@@ -58,9 +58,9 @@ def test_other_families_reuse_the_cache(build, tmp_path):
     loaded = load(build(tmp_path))
     engine = ContinuousEngine(loaded, budget=LARGE_BUDGET, most_rows=64)
     dialogues = Dialogues(count=4, turns=3).run(engine)
-    read, seen, cached = dialogues.tokens
+    total, new, cached = dialogues.tokens
     assert dialogues.texts == Dialogues(count=4, turns=3).run(UncachedModel(loaded)).texts
-    assert read - cached <= 1.1 * seen
+    assert total - cached <= 1.1 * new
     engine.close()
     assert (engine.cache.bytes, loaded.model) == (0, None)
 
@@ -71,8 +71,8 @@ def test_number_of_concurrent_dialogues_does_not_change_replies(make, expected):
 
 def test_tokens_of_earlier_turns_come_from_the_cache(make):
     dialogues = Dialogues(turns=6).run(make())
-    read, seen, cached = dialogues.tokens
-    assert read - cached <= 1.1 * seen
+    total, new, cached = dialogues.tokens
+    assert total - cached <= 1.1 * new
     for replies in dialogues.replies.values():
         for before, after in pairwise(replies):
             assert after.tokens.cached >= before.tokens.prompt
@@ -120,9 +120,9 @@ def test_long_prompt_is_prefilled_in_chunks_between_decoding_steps(make, plain, 
     engine = make(read_tokens=300)
     forward, calls = engine.loaded.model.forward, []
 
-    def recorded_forward(*args, **more):
-        calls.append((more["input_ids"].shape[1], rows_of(engine, more)))
-        return forward(*args, **more)
+    def recorded_forward(*args, **kwargs):
+        calls.append((kwargs["input_ids"].shape[1], rows_of(engine, kwargs)))
+        return forward(*args, **kwargs)
 
     files = [f"160x96-{number}.png" for number in range(9)]
     long = image_request(*files, words="Where is the chair? " * 300, name="long")
@@ -179,23 +179,19 @@ def test_changed_dialogue_is_computed_from_the_change_on(make, plain):
 
 def test_repeated_request_gets_the_same_reply(make):
     engine = make()
-    first, second = (
-        engine.generate([image_request("64x64-1.png")]),
-        engine.generate([image_request("64x64-1.png")]),
-    )
-    assert first[0].samples == second[0].samples
-    assert second[0].tokens.cached == second[0].tokens.prompt - 1
+    first, second = (engine.generate([image_request("64x64-1.png")])[0] for _ in range(2))
+    assert first.samples == second.samples
+    assert second.tokens.cached == second.tokens.prompt - 1
 
 
 def test_samples_equal_those_of_the_other_engine(make):
-    more = {"temperature": 1.0, "num_samples": 3}
+    options = {"count": 3, "temperature": 1.0, "num_samples": 3}
     plain = load_transformers_engine(
         str(small_model()), dtype="float32", device="cpu", batch_size=64
     )
-    expected = Dialogues(count=3, **more).run(plain)
-    dialogues = Dialogues(count=3, **more).run(make())
-    assert dialogues.texts == expected.texts
-    assert min(len(set(samples)) for said in dialogues.texts.values() for samples in said) > 1
+    dialogues = Dialogues(**options).run(make())
+    assert dialogues.texts == Dialogues(**options).run(plain).texts
+    assert min(len(set(samples)) for turns in dialogues.texts.values() for samples in turns) > 1
     for replies in dialogues.replies.values():
         for reply in replies:
             assert reply.tokens.cached >= 2 * (reply.tokens.prompt // 3 - 1), "prefilled once"
@@ -255,11 +251,11 @@ class FaultInjector:
         self.calls = 0
         forward = engine.loaded.model.forward
 
-        def guarded(*args, **more):
+        def guarded(*args, **kwargs):
             self.calls += 1
-            if fails(self.calls - 1, rows_of(engine, more)):
+            if fails(self.calls - 1, rows_of(engine, kwargs)):
                 raise torch.OutOfMemoryError("CUDA out of memory.")
-            return forward(*args, **more)
+            return forward(*args, **kwargs)
 
         monkeypatch.setattr(engine.loaded.model, "forward", guarded)
 
@@ -298,10 +294,10 @@ def test_request_that_never_fits_fails_alone(make, plain, monkeypatch):
     engine = make()
     forward = engine.loaded.model.forward
 
-    def guarded(*args, **more):
-        if more["position_ids"].max() > 300:
+    def guarded(*args, **kwargs):
+        if kwargs["position_ids"].max() > 300:
             raise torch.OutOfMemoryError("out of memory")
-        return forward(*args, **more)
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(engine.loaded.model, "forward", guarded)
     good = [image_request("64x64-1.png", name=f"good{number}") for number in range(3)]
@@ -364,9 +360,9 @@ def test_random_out_of_memory_errors_do_not_change_replies(make, expected, monke
 
 
 def break_device(engine, monkeypatch, works):
-    """Make all model calls fail like on a GPU, which works afterwards or does not."""
+    """Make every model call fail with an error of a GPU; `works` says whether the GPU still works afterwards."""
 
-    def failing_forward(*args, **more):
+    def failing_forward(*args, **kwargs):
         raise RuntimeError("CUDA error: unknown error")
 
     monkeypatch.setattr(engine.loaded.model, "forward", failing_forward)
@@ -386,11 +382,11 @@ def test_device_error_of_a_working_device_counts_as_out_of_memory(make, plain, m
     calls = []
     forward = engine.loaded.model.forward
 
-    def sometimes_failing_forward(*args, **more):
+    def sometimes_failing_forward(*args, **kwargs):
         calls.append(None)
         if len(calls) in (2, 4):
             raise RuntimeError("CUDA error: unknown error")
-        return forward(*args, **more)
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(engine.loaded.model, "forward", sometimes_failing_forward)
     requests = [image_request("64x64-1.png", name=f"q{number}") for number in range(3)]
@@ -403,10 +399,10 @@ def test_failing_questions_do_not_stop_others(make, plain, monkeypatch):
     engine = make(read_tokens=1)
     forward = engine.loaded.model.forward
 
-    def text_only_forward(*args, **more):
-        if more.get("pixel_values") is not None:
+    def text_only_forward(*args, **kwargs):
+        if kwargs.get("pixel_values") is not None:
             raise ValueError("images are not supported")
-        return forward(*args, **more)
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(engine.loaded.model, "forward", text_only_forward)
     bad = [image_request("64x64-1.png", name=f"bad{number}") for number in range(11)]
@@ -419,10 +415,10 @@ def test_failing_questions_do_not_stop_others(make, plain, monkeypatch):
 def test_running_out_of_memory_while_images_are_moved_loses_nothing(make, expected, monkeypatch):
     move, failures = prefill._image_inputs, iter([True, False] * 3)
 
-    def failing(*given):
+    def failing(*args):
         if next(failures, False):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB")
-        return move(*given)
+        return move(*args)
 
     engine = make()
     monkeypatch.setattr(prefill, "_image_inputs", failing)

@@ -1,11 +1,11 @@
 """Fixed shapes make replies independent of what shares a call, tested with results that depend on the shape of a call."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
 from conftest import mostly_slow
+from factories import documentation
 from factories.dialogues import Dialogues, load
 from factories.families import SMALL_FAMILIES, small_family
 from factories.models import small_model
@@ -48,17 +48,17 @@ def loaded():
 
 @pytest.fixture(autouse=True)
 def shape_dependent(monkeypatch):
-    """Let every product and every attention depend on the shape of its call, as kernels of a GPU do, only more."""
+    """Make every product and every attention depend on the shape of its call, more than the kernels of a GPU do."""
     linear, attend = torch.nn.functional.linear, torch.nn.functional.scaled_dot_product_attention
 
     def shifted(result, *sizes):
         return result * (1 + hash(sizes) % 61 * 2e-4)
 
-    def shifted_linear(given, weight, bias=None):
-        return shifted(linear(given, weight, bias), given.numel() // given.shape[-1])
+    def shifted_linear(states, weight, bias=None):
+        return shifted(linear(states, weight, bias), states.numel() // states.shape[-1])
 
-    def shifted_attention(query, key, value, *args, **more):
-        output = attend(query, key, value, *args, **more)
+    def shifted_attention(query, key, value, *args, **kwargs):
+        output = attend(query, key, value, *args, **kwargs)
         return shifted(output, tuple(query.shape), tuple(key.shape))
 
     monkeypatch.setattr(torch.nn.functional, "linear", shifted_linear)
@@ -68,7 +68,7 @@ def shape_dependent(monkeypatch):
 
 @pytest.fixture
 def results(loaded, monkeypatch):
-    """Return a function that leads dialogues and returns the logits, bit for bit, that chose every token of every turn."""
+    """Return a function that runs dialogues and returns the exact logits that chose every token of every turn."""
 
     def run(
         max_concurrent=None,
@@ -78,39 +78,40 @@ def results(loaded, monkeypatch):
         forget=False,
         only=None,
         loaded=loaded,
-        **more,
+        **options,
     ):
-        seen = {}
+        recorded_logits = {}
         choose = scheduler.choose_tokens
 
-        def recorded(logits, likely, rows, truncation):
+        def record(logits, likely, rows, truncation):
             for row, values in zip(rows, logits, strict=True):
                 key = row.request.dialogue_id, row.request.turn, row.number
-                seen.setdefault(key, []).append(values.clone())
+                recorded_logits.setdefault(key, []).append(values.clone())
             return choose(logits, likely, rows, truncation)
 
         with monkeypatch.context() as patch:
-            patch.setattr(scheduler, "choose_tokens", recorded)
-            own = dataclasses.replace(loaded)
+            patch.setattr(scheduler, "choose_tokens", record)
             engine = ContinuousEngine(
-                own, budget=budget, most_rows=most_rows, reproducible=reproducible
+                dataclasses.replace(loaded),
+                budget=budget,
+                most_rows=most_rows,
+                reproducible=reproducible,
             )
             if forget:
                 unpin = engine.cache.unpin
 
                 def forgetful(sequence):
                     unpin(sequence)
-                    if not sequence.question_id.startswith(
-                        "\0"
-                    ):  # further samples are evicted anyway
+                    # The names of further samples begin with \0, and they are evicted anyway.
+                    if not sequence.question_id.startswith("\0"):
                         engine.cache.evict(sequence)
 
                 patch.setattr(engine.cache, "unpin", forgetful)
-            dialogues = Dialogues(**LONG | more)
+            dialogues = Dialogues(**LONG | options)
             dialogues.ids = only or dialogues.ids
             dialogues.run(engine, max_concurrent)
         assert not [r.error for replies in dialogues.replies.values() for r in replies if r.error]
-        logits = {key: torch.stack(values) for key, values in seen.items()}
+        logits = {key: torch.stack(values) for key, values in recorded_logits.items()}
         return dialogues, logits, engine
 
     return run
@@ -140,12 +141,12 @@ def test_without_fixed_shapes_logits_depend_on_the_schedule(results):
 
 
 @pytest.mark.parametrize(
-    "more",
+    "schedule",
     [{"max_concurrent": 1}, {"max_concurrent": 3}, {"most_rows": 2}, {"forget": True}],
     ids=["one", "three", "two_rows", "evicted"],
 )
-def test_logits_depend_on_the_dialogue_alone(results, expected, more):
-    dialogues, logits, _ = results(**more)
+def test_logits_depend_on_the_dialogue_alone(results, expected, schedule):
+    dialogues, logits, _ = results(**schedule)
     assert dialogues.texts == expected[0].texts
     assert same(logits, expected[1])
 
@@ -158,7 +159,7 @@ def test_small_cache_evicts_and_changes_nothing(results, expected):
     assert dialogues.texts == expected[0].texts
 
 
-def test_killed_and_resumed_turns_are_equal(results, expected, loaded):
+def test_resumed_turns_are_equal(results, expected, loaded):
     """A resumed run computes every turn again from its messages, with an empty cache."""
     dialogues = Dialogues(**LONG)
     for turn in range(2):
@@ -171,39 +172,39 @@ def test_killed_and_resumed_turns_are_equal(results, expected, loaded):
             dialogues.replies[name].append(reply)
             dialogues.messages[name] = [*dialogues.messages[name], chat.assistant(reply.text)]
         del engine
-    assert {name: said[:2] for name, said in expected[0].texts.items()} == dialogues.texts
+    assert {name: texts[:2] for name, texts in expected[0].texts.items()} == dialogues.texts
 
 
 def test_running_out_of_memory_changes_nothing(results, expected, monkeypatch):
-    read, failures = scheduler.prefill, iter([False, True, False, False, True] * 2)
+    prefill, failures = scheduler.prefill, iter([False, True, False, False, True] * 2)
 
-    def failing(*given):
+    def failing(*args):
         if next(failures, False):
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return read(*given)
+        return prefill(*args)
 
     monkeypatch.setattr(scheduler, "prefill", failing)
     dialogues, logits, _ = results()
     assert dialogues.events.count("out_of_memory") == 4
-    # A call that is repeated after a fault chooses its tokens once.
+    # A call repeated after a fault chooses its tokens only once.
     assert same(logits, expected[1])
 
 
 @pytest.mark.parametrize("call", ["prefill", "step"])
 def test_question_that_never_fits_fails_alone(expected, loaded, monkeypatch, call):
-    """Running out of memory in every call with a dialogue, even alone, fails that dialogue and no other."""
+    """A dialogue that runs out of memory in every call, even alone, fails, and no other does."""
     engine = ContinuousEngine(
         dataclasses.replace(loaded), budget=LARGE_BUDGET, most_rows=64, reproducible=True
     )
-    read, step = scheduler.prefill, engine.scheduler.decoder.step
+    prefill, step = scheduler.prefill, engine.scheduler.decoder.step
 
     def refuse(sequences):
         if "q3" in {sequence.question_id for sequence in sequences}:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    def refusing_prefill(model, cache, entries, *more):
+    def refusing_prefill(model, cache, entries, *args):
         refuse([entry.sequence for entry in entries])
-        return read(model, cache, entries, *more)
+        return prefill(model, cache, entries, *args)
 
     def refusing_step(rows):
         refuse([row.sequence for row in rows])
@@ -213,17 +214,17 @@ def test_question_that_never_fits_fails_alone(expected, loaded, monkeypatch, cal
         monkeypatch.setattr(scheduler, "prefill", refusing_prefill)
     else:
         monkeypatch.setattr(engine.scheduler.decoder, "step", refusing_step)
-    said = Dialogues(**LONG).run(engine).texts
-    for error in said.pop("q3"):
+    texts = Dialogues(**LONG).run(engine).texts
+    for error in texts.pop("q3"):
         assert "does not fit in the memory of cpu" in error
         assert "--reproducible on" in error
-    assert said == {name: texts for name, texts in expected[0].texts.items() if name != "q3"}
+    assert texts == {name: turns for name, turns in expected[0].texts.items() if name != "q3"}
 
 
 def test_complete_blocks_are_reused(expected):
-    read, seen, cached = expected[0].tokens
-    assert cached > 0.5 * read
-    assert seen < read
+    total, new, cached = expected[0].tokens
+    assert cached > 0.5 * total
+    assert new < total
 
 
 SCHEMA = {
@@ -246,48 +247,47 @@ def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatc
     """Workers and shards divide the questions among several engines, here two."""
     processor = loaded.inputs.processor
     monkeypatch.setattr(processor, "chat_template", "{{ tools }}" + processor.chat_template)
-    more = {"count": 4, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
-    dialogues, logits, _ = results(**more)
+    options = {"count": 4, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
+    dialogues, logits, _ = results(**options)
     for schedule in (
         {"max_concurrent": 1},
         {"most_rows": 2},
         {"max_concurrent": 3, "forget": True},
     ):
-        other, other_logits, _ = results(**schedule, **more)
+        other, other_logits, _ = results(**schedule, **options)
         assert other.texts == dialogues.texts
         assert same(other_logits, logits)
-    halves = [results(only=dialogues.ids[half::2], **more) for half in (0, 1)]
+    halves = [results(only=dialogues.ids[half::2], **options) for half in (0, 1)]
     assert same(halves[0][1] | halves[1][1], logits)
 
 
-def test_transcripts_of_runs_do_not_depend_on_how_they_are_run(tmp_path):
-    asked = spread_over_rooms(make_questions(tmp_path, 4), 2)
+def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path):
+    questions = spread_over_rooms(make_questions(tmp_path, 4), 2)
     options = {
         "engine": "transformers",
         "model": str(small_model()),
         "reproducible": "on",
         "temperature": 0.8,
         "max_turns": 2,
-        "max_new_tokens": 8,
+        "max_new_tokens": 4,
         "image_size": (64, 48),
     }
 
-    def play(**more):
-        run = start_run(make_config(tmp_path, asked, **options, **more))
+    def play(**overrides):
+        run = start_run(make_config(tmp_path, questions, **options, **overrides))
         run.go(NullObserver())
         run.close()
         return run.path
 
     path = play()
     expected = transcripts(path)
-    alone = {"max_batched_turns": 0, "finish_together": 1, "batch_size": 1}
-    assert transcripts(play(**alone)) == expected
+    unbatched = {"max_batched_turns": 0, "finish_together": 1, "batch_size": 1}
+    assert transcripts(play(**unbatched)) == expected
     shards = [transcripts(play(shard=f"{part}/2")) for part in (1, 2)]
     assert shards[0] | shards[1] == expected
-    for lines in (5, 2):  # killed and resumed twice
-        truncate_log(path, lines)
-        resume(path)
-        assert transcripts(path) == expected
+    truncate_log(path, 2)  # as if killed after the first turns
+    resume(path)
+    assert transcripts(path) == expected
 
 
 def test_scores_of_choices_do_not_depend_on_other_requests(loaded):
@@ -296,13 +296,12 @@ def test_scores_of_choices_do_not_depend_on_other_requests(loaded):
     )
     requests = [Dialogues(**LONG).request(f"q{number}") for number in range(3)]
     choices = [("yes", "no, not at all")] * 3
-    alone = [engine.score([each], choices[:1])[0].log_probabilities for each in requests]
-    assert [scores.log_probabilities for scores in engine.score(requests, choices)] == alone
+    single = [engine.score([request], choices[:1])[0].log_probabilities for request in requests]
+    assert [scores.log_probabilities for scores in engine.score(requests, choices)] == single
 
 
-def test_check_finds_the_property_and_its_absence(loaded, monkeypatch):
-    own = dataclasses.replace(loaded)
-    engine = build_engine(own, 8, {}, 1000, reproducible=True)
+def test_check_detects_whether_logits_depend_on_the_schedule(loaded, monkeypatch):
+    engine = build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
     assert (engine.cache.sequences, engine.cache.needs_prefix) == ([], True)
     plain = build_engine(dataclasses.replace(loaded), 8, {}, 1000)
     assert "logits" in check_composition(plain)
@@ -311,34 +310,33 @@ def test_check_finds_the_property_and_its_absence(loaded, monkeypatch):
         build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
 
 
-REFUSED = [name for name in SMALL_FAMILIES if name.endswith("_moe")] + [
+REJECTED = [name for name in SMALL_FAMILIES if name.endswith("_moe")] + [
     *("kimi_k25", "qwen3_5", "lfm2_vl", "minicpmv4_6", "qwen4_exp"),
     *("molmo2", "llava_onevision", "paligemma", "llama4"),
 ]
-VERIFIED = [name for name in SMALL_FAMILIES if name not in REFUSED]
+VERIFIED = [name for name in SMALL_FAMILIES if name not in REJECTED]
 
 
 @pytest.mark.parametrize("name", mostly_slow(VERIFIED, "gemma3", "mistral3", "ovis2"))
-def test_every_family_with_plain_layers_has_the_property(results, name):
-    """Including layers with windows and bidirectional images."""
-    loaded = open_model("a small one", pretrained=small_family(name))
-    more = {"loaded": loaded, "count": 3, "turns": 2, "max_new_tokens": 4}
-    dialogues, logits, _ = results(**more)
+def test_families_with_plain_layers_are_independent_of_the_schedule(results, name):
+    """This includes layers with windows and with bidirectional attention for images."""
+    loaded = open_model("small", pretrained=small_family(name))
+    options = {"loaded": loaded, "count": 3, "turns": 2, "max_new_tokens": 4}
+    dialogues, logits, _ = results(**options)
     for schedule in ({"max_concurrent": 1}, {"most_rows": 2, "forget": True}):
-        other, other_logits, _ = results(**schedule, **more)
+        other, other_logits, _ = results(**schedule, **options)
         assert other.texts == dialogues.texts
         assert same(other_logits, logits)
 
 
-@pytest.mark.parametrize("name", mostly_slow(REFUSED, "qwen3_vl_moe", "qwen3_5"))
-def test_models_without_the_property_are_refused(name):
-    loaded = open_model("a small one", pretrained=small_family(name))
+@pytest.mark.parametrize("name", mostly_slow(REJECTED, "qwen3_vl_moe", "qwen3_5"))
+def test_models_that_depend_on_the_schedule_are_rejected(name):
+    loaded = open_model("small", pretrained=small_family(name))
     with pytest.raises(SetupError, match="--reproducible on does not work with this model"):
         build_engine(loaded, 8, {}, 1000, reproducible=True)
 
 
 def test_table_of_the_docs_lists_every_family():
-    page = Path(__file__).parents[3] / "docs" / "explanation" / "in-process-engine.md"
-    rows = [line for line in page.read_text().splitlines() if line.startswith("| ")]
-    listed = " ".join(rows)
-    assert [family.name for family in FAMILIES if family.name not in listed] == []
+    page = documentation.read("explanation/in-process-engine.md")
+    table = " ".join(line for line in page.splitlines() if line.startswith("| "))
+    assert [family.name for family in FAMILIES if family.name not in table] == []

@@ -58,12 +58,12 @@ def test_common_prefixes_are_shared_and_never_overwritten(cache):
     assert shared == 600
     third, shared = add_dialogue(cache, "c", long)
     assert shared == 699, "the last token is always computed"
-    assert all(is_intact(cache, one) for one in (first, second, third))
+    assert all(is_intact(cache, sequence) for sequence in (first, second, third))
     cache.reserve(first, 100, 800)
     write(cache, first, 100, [*long[:100], *range(5000, 5700)])
-    assert all(is_intact(cache, one) for one in (first, second, third))
-    for one in (first, second, third):
-        cache.evict(one)
+    assert all(is_intact(cache, sequence) for sequence in (first, second, third))
+    for sequence in (first, second, third):
+        cache.evict(sequence)
     assert not any(cache._references[1:])
 
 
@@ -77,40 +77,41 @@ def test_kept_prefix_outlives_its_dialogue(cache):
 
 
 def test_only_idle_dialogues_are_evicted(cache):
-    one, _ = add_dialogue(cache, "a", list(range(1, 10 * PAGE_TOKENS)))
-    two, _ = add_dialogue(cache, "b", list(range(9000, 9000 + 8 * PAGE_TOKENS)))
+    first, _ = add_dialogue(cache, "a", list(range(1, 10 * PAGE_TOKENS)))
+    second, _ = add_dialogue(cache, "b", list(range(9000, 9000 + 8 * PAGE_TOKENS)))
     new = cache.add("c", PreparedPrompt("", ids=(1, 2)))
     assert not cache.reserve(new, 0, 5 * PAGE_TOKENS)
-    cache.unpin(one)
+    cache.unpin(first)
     assert not cache.reserve(new, 0, 5 * PAGE_TOKENS, evicts=False)
     assert cache.reserve(new, 0, 5 * PAGE_TOKENS)
     assert (cache.evicted, cache.find_idle("a")) == (1, None)
-    assert is_intact(cache, two)
+    assert is_intact(cache, second)
 
 
 def test_growing_dialogue_stays_contiguous_in_a_growing_cache(cache):
-    one, _ = add_dialogue(cache, "a", list(range(1, 301)))
-    two, _ = add_dialogue(cache, "b", list(range(5000, 5301)))
+    sequences = [
+        add_dialogue(cache, "a", list(range(1, 301)))[0],
+        add_dialogue(cache, "b", list(range(5000, 5301)))[0],
+    ]
     for length in (600, 1200):
-        for sequence in (one, two):
+        for sequence in sequences:
             ids = [sequence.ids[0] + n for n in range(length)]
             assert cache.reserve(sequence, len(sequence.ids), length)
             write(cache, sequence, len(sequence.ids), ids)
-    assert is_intact(cache, one)
-    assert is_intact(cache, two)
+    assert all(is_intact(cache, sequence) for sequence in sequences)
     if cache.grows:
-        for sequence in (one, two):
+        for sequence in sequences:
             first = sequence.pages[0]
             assert sequence.pages == [*range(first, first + len(sequence.pages))]
 
 
 def test_single_dialogue_can_exceed_only_a_growing_cache(cache):
-    one = cache.add("a", PreparedPrompt("", ids=(1,)))
+    sequence = cache.add("a", PreparedPrompt("", ids=(1,)))
     if cache.grows:
-        assert cache.reserve(one, 0, 30 * PAGE_TOKENS)
+        assert cache.reserve(sequence, 0, 30 * PAGE_TOKENS)
     else:
         with pytest.raises(MemoryError):
-            cache.reserve(one, 0, 30 * PAGE_TOKENS)
+            cache.reserve(sequence, 0, 30 * PAGE_TOKENS)
 
 
 def test_common_tokens_is_the_length_of_the_common_prefix():

@@ -79,17 +79,22 @@ def close(results, expected):
 @pytest.mark.parametrize("choices", mostly_slow([LETTERS, ("yes", "no"), MANY], LETTERS))
 def test_scores_equal_those_of_prompt_and_choice_together(loaded, choices):
     results = score(loaded, REQUESTS, [choices] * len(REQUESTS))
-    expected = [[score_together(loaded, each, choice) for choice in choices] for each in REQUESTS]
+    expected = [
+        [score_together(loaded, request, choice) for choice in choices] for request in REQUESTS
+    ]
     assert close(results, expected)
     assert len({scores.log_probabilities for scores in results}) == len(REQUESTS)
     assert all(max(scores.log_probabilities) <= 0 for scores in results)
 
 
 def test_every_request_can_have_its_own_choices(loaded):
-    choices = [MANY[: 1 + index % len(MANY)] for index in range(len(REQUESTS))]
-    results = score(loaded, REQUESTS, choices)
-    single = [score(loaded, [each], [own])[0] for each, own in zip(REQUESTS, choices, strict=True)]
-    assert [len(scores.log_probabilities) for scores in results] == [len(own) for own in choices]
+    all_choices = [MANY[: 1 + index % len(MANY)] for index in range(len(REQUESTS))]
+    results = score(loaded, REQUESTS, all_choices)
+    single = [
+        score(loaded, [request], [choices])[0]
+        for request, choices in zip(REQUESTS, all_choices, strict=True)
+    ]
+    assert [len(scores.log_probabilities) for scores in results] == list(map(len, all_choices))
     assert close(results, [scores.log_probabilities for scores in single])
     assert [scores.tokens for scores in results] == [scores.tokens for scores in single]
 
@@ -98,9 +103,9 @@ def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
     lengths = []
     forward = loaded.model.forward
 
-    def recorded(*args, **more):
-        lengths.append(tuple(more["input_ids"].shape))
-        return forward(*args, **more)
+    def recorded(*args, **kwargs):
+        lengths.append(tuple(kwargs["input_ids"].shape))
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(loaded.model, "forward", recorded)
     (letters,) = score(loaded, REQUESTS[:1], [LETTERS])
@@ -141,16 +146,16 @@ def test_too_long_dialogue_is_reported(loaded, monkeypatch):
 
 def limit_rows(loaded, max_rows, monkeypatch, error):
     """Raise an error in calls with more rows; return a list to which the rows of every call are appended."""
-    # the real function takes half a second and is tested elsewhere
+    # The real function takes half a second and is tested elsewhere.
     monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     rows = []
     forward = loaded.model.forward
 
-    def limited_forward(*args, **more):
-        rows.append(more["input_ids"].shape[0])
+    def limited_forward(*args, **kwargs):
+        rows.append(kwargs["input_ids"].shape[0])
         if rows[-1] > max_rows:
             raise error
-        return forward(*args, **more)
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(loaded.model, "forward", limited_forward)
     return rows
@@ -175,11 +180,11 @@ def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
     for index in range(len(undisturbed)):
         calls.clear()
 
-        def failing_forward(*args, index=index, **more):
+        def failing_forward(*args, index=index, **kwargs):
             if len(calls) == index:
                 calls.append(0)
                 raise torch.OutOfMemoryError("out of memory")
-            return forward(*args, **more)
+            return forward(*args, **kwargs)
 
         monkeypatch.setattr(loaded.model, "forward", failing_forward)
         results = score(loaded, REQUESTS[:5], choices, 3)
@@ -198,11 +203,11 @@ def test_batches_fit_in_memory(loaded, monkeypatch):
     rows = []
     forward = loaded.model.forward
 
-    def metered_forward(*args, **more):
-        count, length = more["input_ids"].shape
+    def metered_forward(*args, **kwargs):
+        count, length = kwargs["input_ids"].shape
         memory.allocate(count * length * 1000)
         rows.append(count)
-        return forward(*args, **more)
+        return forward(*args, **kwargs)
 
     monkeypatch.setattr(loaded.model, "forward", metered_forward)
     results = score_choices(loaded, REQUESTS, [LETTERS] * len(REQUESTS), sizing)
@@ -244,7 +249,7 @@ def test_lost_device_raises_engine_error(loaded, monkeypatch):
 
 
 @pytest.mark.parametrize("reuse", ["keys", "none"])
-def test_both_engines_score(loaded, reuse):
+def test_both_engines_give_the_same_scores(loaded, reuse):
     engine = build_engine(loaded, 4, {"reuse": reuse}, 1000)
     assert engine.capabilities.scoring
     results = engine.score(REQUESTS, [MANY] * len(REQUESTS))
@@ -257,8 +262,10 @@ def test_both_engines_score(loaded, reuse):
 @pytest.mark.parametrize(
     "build", [small_qwen2_5_vl, small_internvl, small_llava_onevision, small_gemma3]
 )
-def test_scores_of_other_families_equal_those_together(build):
+def test_scores_of_other_families_equal_those_of_prompt_and_choice_together(build):
     other = open_model(str(small_model(build)), dtype="float32", device="cpu")
     results = score(other, REQUESTS[:6], [MANY] * 6)
-    expected = [[score_together(other, each, choice) for choice in MANY] for each in REQUESTS[:6]]
+    expected = [
+        [score_together(other, request, choice) for choice in MANY] for request in REQUESTS[:6]
+    ]
     assert close(results, expected)

@@ -219,7 +219,7 @@ def test_running_out_of_memory_while_reading_ahead_is_ignored(
 
 @pytest.mark.parametrize("reproducible", mostly_slow(["off", "on"], "on"))
 def test_transcripts_do_not_depend_on_reading_ahead(tmp_path, monkeypatch, reproducible):
-    asked = make_questions(tmp_path, 3)
+    questions = make_questions(tmp_path, 3)
     options = {
         "engine": "transformers",
         "model": str(small_model()),
@@ -232,8 +232,8 @@ def test_transcripts_do_not_depend_on_reading_ahead(tmp_path, monkeypatch, repro
     read_ahead, calls = Scheduler.read_ahead, []
     monkeypatch.setattr(Scheduler, "read_ahead", lambda *args: calls.append(1) or read_ahead(*args))
 
-    def play(**more):
-        run = start_run(make_config(tmp_path, asked, **options, **more))
+    def play(**overrides):
+        run = start_run(make_config(tmp_path, questions, **options, **overrides))
         run.go(NullObserver())
         run.close()
         return run.path

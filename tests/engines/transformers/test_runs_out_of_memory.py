@@ -58,11 +58,11 @@ class FaultyFunction:
         self.calls = 0
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args, **more):
+    def __call__(self, *args, **kwargs):
         self.calls += 1
         if self.calls - 1 == self.failing_call:
             torch.empty(2**52)
-        return self.function(*args, **more)
+        return self.function(*args, **kwargs)
 
 
 # The steps of a batch: prompts, tensors, the call of the model, and every forward pass.
@@ -130,8 +130,8 @@ def test_question_that_does_not_fit_in_memory_fails_alone(
 ):
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     rows[1]["question"] += " Really" * 200
-    crowded = tmp_path / "questions.jsonl"
-    crowded.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    long_questions = tmp_path / "questions.jsonl"
+    long_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     generate = loaded.model.generate
     longest = max(turn["tokens"]["in"] for turns in undisturbed.values() for turn in turns)
 
@@ -143,7 +143,7 @@ def test_question_that_does_not_fit_in_memory_fails_alone(
     monkeypatch.setattr(loaded.model, "generate", guarded)
     engine = TransformersEngine(replace(loaded), batch_size=8)
     (tmp_path / "room.ply").symlink_to(folder / "room.ply")
-    path, results = play(tmp_path, crowded, engine, **OPTIONS)
+    path, results = play(tmp_path, long_questions, engine, **OPTIONS)
     statuses = {row["question_id"]: row["status"] for row in results["questions"]}
     assert statuses.pop("1") == "failed"
     assert "failed" not in statuses.values()

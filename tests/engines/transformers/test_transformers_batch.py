@@ -37,10 +37,11 @@ def dialogue(turns, images, seed=0):
     return messages
 
 
-def request(turns, images, seed=0, **more):
-    more = {"max_new_tokens": 16} | more
+def request(turns, images, seed=0, max_new_tokens=16):
     messages = dialogue(turns, images, seed)
-    return Request(f"q{seed}", turns - 1, messages, load_random_image, **more)
+    return Request(
+        f"q{seed}", turns - 1, messages, load_random_image, max_new_tokens=max_new_tokens
+    )
 
 
 MIXED = [
@@ -57,7 +58,7 @@ def batched(engine):
 
 
 def test_mixed_batch_equals_single_requests(engine, batched):
-    single = [engine.generate([one])[0] for one in MIXED]
+    single = [engine.generate([request])[0] for request in MIXED]
     assert [reply.samples for reply in batched] == [reply.samples for reply in single]
     assert [reply.tokens for reply in batched] == [reply.tokens for reply in single]
     assert [reply.finish for reply in batched] == [reply.finish for reply in single]
@@ -90,8 +91,8 @@ def test_submitted_requests_come_back_with_their_replies(engine, batched, monkey
     engine.submit(MIXED[3:5])
     while batch := list(engine.ready()):
         answered += batch
-    assert [asked.dialogue_id for asked, _ in answered] == list(expected)
-    assert {asked.dialogue_id: reply.text for asked, reply in answered} == expected
+    assert [request.dialogue_id for request, _ in answered] == list(expected)
+    assert {request.dialogue_id: reply.text for request, reply in answered} == expected
 
 
 def test_every_row_stops_at_its_own_token_limit(engine):
@@ -107,7 +108,7 @@ def generated_ids(engine, requests, limit):
     """Return the generated token ids of each request, including end and padding tokens."""
     outputs = []
     generate = engine.model.generate
-    engine.model.generate = lambda **more: outputs.append(generate(**more)) or outputs[-1]
+    engine.model.generate = lambda **tensors: outputs.append(generate(**tensors)) or outputs[-1]
     try:
         engine.generate(requests)
     finally:

@@ -114,7 +114,7 @@ def test_batch_that_does_not_fit_is_halved(engine, undisturbed, expected, monkey
     replies = engine.generate(REQUESTS)
     assert [reply.samples for reply in replies] == expected
     assert engine.calls - calls == len(batches)
-    failed = [rows for rows, _, has_room in batches if not has_room]
+    failed = [rows for rows, _, fitted in batches if not fitted]
     assert 1 <= len(failed) <= 4
     events = [event for reply in replies for event in reply.events]
     assert events.count("out_of_memory") == events.count("batch_halved") == len(failed)
@@ -122,7 +122,7 @@ def test_batch_that_does_not_fit_is_halved(engine, undisturbed, expected, monkey
     batches.clear()
     replies = engine.generate(REQUESTS)
     assert [reply.samples for reply in replies] == expected
-    assert all(has_room for _, _, has_room in batches), "the limit is remembered"
+    assert all(fitted for _, _, fitted in batches), "the limit is remembered"
     assert {event for reply in replies for event in reply.events} <= {"batch_grown"}
 
 
@@ -191,10 +191,10 @@ def test_broken_image_fails_only_its_request(engine, expected, image, reason):
     assert [reply.samples for reply in replies[:5] + replies[6:]] == expected[:5] + expected[6:]
 
 
-def test_texts_that_form_a_placeholder_fail_only_their_request(engine, expected):
+def test_texts_that_together_form_a_placeholder_fail_only_their_request(engine, expected):
     """In a batch, a placeholder without an image would be replaced by the image of another row.
 
-    Placeholders in one text are escaped, but two texts can form one together.
+    Placeholders within one text are escaped.
     """
     parts = ("<|vision_start|><|image", "_pad|><|vision_end|>")
     split = [{"type": "text", "text": part} for part in parts]

@@ -164,7 +164,7 @@ def questions_without_signal(seed, scenes=14, per_scene=3):
 
 
 @pytest.mark.parametrize(
-    "number", [8, pytest.param(120, marks=pytest.mark.slow)], ids=["few", "many"]
+    "number", [5, pytest.param(120, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_family_wise_error_rate_is_at_most_5_percent(number):
     """Without any signal, a significant row in any part of the table is a false alarm."""

@@ -1,4 +1,4 @@
-"""Captured and replayed decoding steps equal regular ones, tested on a CPU with a fake CUDA graph."""
+"""Captured and replayed decoding steps equal ordinary ones, tested on a CPU with a fake CUDA graph."""
 
 import dataclasses
 import sys
@@ -35,10 +35,11 @@ class FakeGraph:
 
     def replay(self):
         self.replays += 1
-        for call, args, more, out in self.operations:
-            for before, now in zip(tree_leaves(out), tree_leaves(call(*args, **more)), strict=True):
-                if torch.is_tensor(before) and before.data_ptr() != now.data_ptr():
-                    before.copy_(now)
+        for call, args, kwargs, captured in self.operations:
+            repeated = call(*args, **kwargs)
+            for old, new in zip(tree_leaves(captured), tree_leaves(repeated), strict=True):
+                if torch.is_tensor(old) and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
 
 
 class Capture(TorchDispatchMode):
@@ -56,7 +57,7 @@ class Capture(TorchDispatchMode):
 
 @contextmanager
 def capture(graph, pool=None, capture_error_mode="global"):
-    assert capture_error_mode == "thread_local", "other threads use the GPU meanwhile"
+    assert capture_error_mode == "thread_local", "other threads use the GPU at the same time"
     with Capture(graph):
         FakeGraph.captures = True
         try:
@@ -83,7 +84,7 @@ def loaded():
 
 @pytest.fixture(scope="module")
 def gpu(loaded):
-    """Make the CPU pass for a GPU with Triton. The library is imported before, because it inspects these modules."""
+    """Present the CPU as a GPU with Triton. PyTorch inspects these modules on import, so it is imported before."""
     monkeypatch = pytest.MonkeyPatch()
     kernels = ModuleType(KERNELS)
     for name in ("rms_norm", "rotate_heads", "silu_mul"):
@@ -92,7 +93,7 @@ def gpu(loaded):
     monkeypatch.setitem(sys.modules, KERNELS, kernels)
     stream = SimpleNamespace(wait_stream=lambda other: None)
     zeros = torch.zeros
-    monkeypatch.setattr(torch, "zeros", lambda *n, pin_memory=False, **more: zeros(*n, **more))
+    monkeypatch.setattr(torch, "zeros", lambda *n, pin_memory=False, **kwargs: zeros(*n, **kwargs))
     for name, fake in (
         ("Stream", lambda device: stream),
         ("current_stream", lambda *_: stream),
@@ -118,11 +119,12 @@ def expected(loaded):
 def make_engine(loaded, most_rows):
     """Return an engine that captures its steps, which takes about a second per number of rows."""
     page = prefill.new_cache(loaded).page_bytes
-    own = dataclasses.replace(loaded)
-    return ContinuousEngine(own, budget=40 * page, most_rows=most_rows, dialogue_tokens=300)
+    return ContinuousEngine(
+        dataclasses.replace(loaded), budget=40 * page, most_rows=most_rows, dialogue_tokens=300
+    )
 
 
-def test_only_the_sizes_that_occur_are_captured_and_each_once(gpu, loaded, expected, monkeypatch):
+def test_each_size_that_occurs_is_captured_once(gpu, loaded, expected, monkeypatch):
     captured = []
     engine = make_engine(loaded, 3)
     decoder = engine.scheduler.decoder
@@ -135,8 +137,7 @@ def test_only_the_sizes_that_occur_are_captured_and_each_once(gpu, loaded, expec
     monkeypatch.setattr(decoder, "_capture", recorded)
     monkeypatch.setattr(Decoder, "step", lambda *_: pytest.fail("a step was not replayed"))
     assert captured == []
-    alone = Dialogues(**SMALL).run(engine, max_concurrent=1)
-    assert alone.texts == expected
+    assert Dialogues(**SMALL).run(engine, max_concurrent=1).texts == expected
     assert captured == [1]
     assert Dialogues(**SMALL).run(engine).texts == expected
     assert sorted(captured) == sorted(decoder._graphs), "each is captured once"
@@ -148,9 +149,9 @@ def test_graphs_share_their_memory(gpu, loaded, monkeypatch):
     pools = []
     original = torch.cuda.graph
 
-    def recorded(graph, pool=None, **more):
+    def recorded(graph, pool=None, **kwargs):
         pools.append(pool)
-        return original(graph, pool, **more)
+        return original(graph, pool, **kwargs)
 
     monkeypatch.setattr(torch.cuda, "graph", recorded)
     Dialogues(**SMALL).run(make_engine(loaded, 3))
@@ -215,7 +216,7 @@ def test_step_writes_only_to_its_rows_and_the_scratch_page(engine):
         assert layers[0].flat[0][new_slot].abs().sum() > 0
 
 
-def test_replayed_step_equals_a_regular_step(engine):
+def test_replayed_step_equals_an_ordinary_step(engine):
     rows, decoder = engine.scheduler.active[:3], engine.scheduler.decoder
     logits, tokens = (result.clone() for result in decoder.step(rows))
     expected_logits, expected_tokens = super(type(decoder), decoder).step(rows)

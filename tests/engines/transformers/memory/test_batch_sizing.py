@@ -82,14 +82,14 @@ def test_fitted_cost_is_an_upper_bound(tokens, bytes_taken):
 
 
 @given(row_lengths, st.one_of(st.none(), st.integers(1, 20_000)))
-def test_next_batch_is_full_and_contains_the_first_row(lengths, most):
+def test_next_batch_is_full_and_contains_the_first_row(lengths, limit):
     sizing = Sizing(FakeMemory(10**9), 16)
-    sizing.ceiling.limit = most
+    sizing.ceiling.limit = limit
     batch = sizing.next_batch(lengths)
     assert 0 in batch
     assert len(batch) == len(set(batch)) <= 16
-    assert len(batch) == 1 or most is None or padded(batch, lengths) <= most
-    if most is None:
+    assert len(batch) == 1 or limit is None or padded(batch, lengths) <= limit
+    if limit is None:
         assert len(batch) == min(16, len(lengths))
 
 
@@ -159,7 +159,7 @@ def test_every_row_is_answered_once_despite_faults(lengths, size, limit, faults,
 def test_ceiling_recovers_and_rarely_fails_again():
     device = Device(FakeMemory(40_500), fixed=0)
     sizing = device.make_sizing()
-    sizing.observe = lambda tokens, needed: None  # as if memory were fragmented
+    sizing.observe = lambda tokens, needed: None  # imitates fragmented memory
     sizes = []
     for _ in range(100):
         start = len(device.tried)

@@ -1,4 +1,4 @@
-"""How requests to a real (small) model are batched: by length, by memory, and within the model's limits."""
+"""Requests to a small real model are batched by length, by memory, and within the model's limits."""
 
 from dataclasses import replace
 
@@ -47,9 +47,9 @@ MIXED = [request(number, words) for number, words in enumerate([1, 90, 2, 91, 3,
 
 def test_requests_of_similar_length_are_batched(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), batch_size=4)
-    alone = [engine.generate([one])[0].samples for one in MIXED]
+    expected = [engine.generate([single])[0].samples for single in MIXED]
     shapes = record_shapes(engine, monkeypatch)
-    assert [reply.samples for reply in engine.generate(MIXED)] == alone
+    assert [reply.samples for reply in engine.generate(MIXED)] == expected
     (long, short) = shapes
     assert long[0] == short[0] == 4
     assert long[1] > 3 * short[1]
@@ -58,11 +58,11 @@ def test_requests_of_similar_length_are_batched(loaded, monkeypatch):
 def test_samples_of_a_request_count_as_rows(loaded, monkeypatch):
     engine = TransformersEngine(replace(loaded), batch_size=4)
     several = replace(MIXED[0], num_samples=3, temperature=1.0)
-    alone = engine.generate([several])[0].samples
+    expected = engine.generate([several])[0].samples
     shapes = record_shapes(engine, monkeypatch)
     replies = engine.generate([several, MIXED[2], replace(several, dialogue_id="other")])
     assert max(rows for rows, _ in shapes) <= 4
-    assert replies[0].samples == alone
+    assert replies[0].samples == expected
     assert [len(reply.samples) for reply in replies] == [3, 1, 3]
 
 
@@ -79,7 +79,7 @@ def test_first_batch_is_preceded_by_a_probe(loaded, monkeypatch):
 
 
 def test_probe_that_does_not_fit_is_reported(loaded, monkeypatch):
-    # the real function takes half a second for every failed batch
+    # The real function takes half a second for every failed batch.
     monkeypatch.setattr("render_agent.engines.memory.faults.free_memory", lambda: None)
     memory = ModelMemory(1_000_000)
     engine = TransformersEngine(replace(loaded), memory=memory)
@@ -128,7 +128,7 @@ def test_batches_fit_in_memory(loaded, monkeypatch):
     assert len(set(sizes)) > 1, "batches of long requests are smaller"
 
     long = max(length for _, length in shapes) + NEW
-    engine.generate([max(requests, key=lambda one: len(str(one.messages)))])
+    engine.generate([max(requests, key=lambda request: len(str(request.messages)))])
     assert engine.batch_size == 599 // long
     memory.taken = 800_000
     engine.generate(requests[:1])
@@ -153,7 +153,7 @@ def test_too_long_dialogue_fails_alone_without_a_model_call(loaded, monkeypatch)
     engine = load_transformers_engine(
         str(small_model()), device="cpu", max_model_len=60, batch_size=8
     )
-    expected = [engine.generate([one])[0] for one in MIXED[::2]]
+    expected = [engine.generate([single])[0] for single in MIXED[::2]]
     shapes = record_shapes(engine, monkeypatch)
     replies = engine.generate(MIXED)
     assert [reply.samples for reply in replies[::2]] == [reply.samples for reply in expected]
@@ -165,16 +165,16 @@ def test_too_long_dialogue_fails_alone_without_a_model_call(loaded, monkeypatch)
 
 
 def test_reply_ends_at_the_length_limit(loaded):
-    one = replace(MIXED[0], max_new_tokens=20)
-    complete = TransformersEngine(replace(loaded)).generate([one])[0]
+    longer = replace(MIXED[0], max_new_tokens=20)
+    complete = TransformersEngine(replace(loaded)).generate([longer])[0]
     limit = complete.tokens.prompt + 5
     engine = TransformersEngine(replace(loaded, max_len=limit))
-    (reply,) = engine.generate([one])
+    (reply,) = engine.generate([longer])
     assert reply.tokens.reply == 5
     assert reply.finish == "length"
     assert complete.text.startswith(reply.text)
-    exact = TransformersEngine(replace(loaded, max_len=complete.tokens.prompt))
-    assert exact.generate([one])[0].error
+    no_space = TransformersEngine(replace(loaded, max_len=complete.tokens.prompt))
+    assert no_space.generate([longer])[0].error
 
 
 def test_quantization_requires_bitsandbytes():

@@ -82,10 +82,10 @@ def dialogues(draw):
     messages = [chat.message("system", raw(draw(TEXTS)))]
     turns = draw(st.integers(1, 3))
     for turn in range(turns):
-        own = files if turn == turns - 1 else files[: draw(st.integers(0, len(files)))]
-        files = files[len(own) :]
+        images = files if turn == turns - 1 else files[: draw(st.integers(0, len(files)))]
+        files = files[len(images) :]
         content = [raw(draw(TEXTS))]
-        for file in own:
+        for file in images:
             content += [chat.image_piece(file), raw(draw(TEXTS))]
         messages.append(chat.message("user", *content))
         if turn < turns - 1:
@@ -100,7 +100,7 @@ def files_of(request):
 
 def processor_inputs(inputs, prompts, requests, **options):
     """Return the tensors of a batch from the processor."""
-    images = [[load_random_image(file) for file in files_of(one)] for one in requests]
+    images = [[load_random_image(file) for file in files_of(request)] for request in requests]
     if any(images):
         options["images"] = images
     return inputs.processor(
@@ -113,7 +113,7 @@ def processor_inputs(inputs, prompts, requests, **options):
 
 
 def check_batch(inputs, requests, **options):
-    prompts = [inputs.prepare(one) for one in requests]
+    prompts = [inputs.prepare(request) for request in requests]
     ours, theirs = inputs.encode(prompts), processor_inputs(inputs, prompts, requests, **options)
     assert set(ours) == set(theirs)
     for name in set(theirs) - {"pixel_values"}:
@@ -185,8 +185,8 @@ def test_tiles_are_concatenated_and_limited(limit):
     assert torch.equal(ours["pixel_values"], theirs["pixel_values"])
     tiles = [
         len(image.values()["pixel_values"])
-        for one in requests
-        for image in inputs.prepare(one).images
+        for request in requests
+        for image in inputs.prepare(request).images
     ]
     assert len(ours["pixel_values"]) == sum(tiles)
     assert all(count <= limit + (count > 1) for count in tiles)
@@ -197,7 +197,7 @@ def test_tiles_are_concatenated_and_limited(limit):
     "name", [*FAMILIES, "llava_onevision"], ids=lambda name: name.replace("_", "-")
 )
 @pytest.mark.parametrize("size", [*SIZES, (640, 480)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_image_tokens_are_known_from_the_size(name, size):
+def test_image_tokens_follow_from_the_size(name, size):
     directory = small_model({**FAMILIES, "llava_onevision": small_llava_onevision}[name])
     processor = processor_of(directory)
     text, text_without_image = [
@@ -220,13 +220,15 @@ def test_image_tokens_are_known_from_the_size(name, size):
 def test_earlier_images_are_read_once(inputs):
     reads = Counter()
 
-    def picture(file):
+    def load_image(file):
         reads[file] += 1
         return load_random_image(file)
 
     fresh = PromptBuilder(inputs.processor, inputs.family.model_types[0])
     files = ["64x64-0.png", "96x64-1.png", "32x96-2.png"]
-    prompts = [fresh.prepare(dialogue(*files[: stop + 1], load_image=picture)) for stop in range(3)]
+    prompts = [
+        fresh.prepare(dialogue(*files[: stop + 1], load_image=load_image)) for stop in range(3)
+    ]
     assert reads == dict.fromkeys(files, 1), "read once for its size"
     tensors = [fresh.encode([prompt])["pixel_values"] for prompt in prompts]
     assert reads == dict.fromkeys(files, 2), "and once for its pixels"
@@ -270,7 +272,7 @@ def test_same_file_name_in_another_run_is_another_image(inputs):
 
 def test_prompts_can_be_prepared_concurrently(inputs):
     requests = [dialogue("64x64-0.png", f"96x64-{seed}.png") for seed in range(16)]
-    single = [inputs.prepare(one).ids for one in requests]
+    single = [inputs.prepare(request).ids for request in requests]
     with ThreadPoolExecutor(8) as pool:
         assert [prompt.ids for prompt in pool.map(inputs.prepare, requests * 4)] == single * 4
 

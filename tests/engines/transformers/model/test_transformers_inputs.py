@@ -1,4 +1,4 @@
-"""Model inputs: the published ChatML format, and the same pixels as from the library's processor."""
+"""Prompts are in the published ChatML format, and pixels equal those of the library's processor."""
 
 import pytest
 import torch
@@ -122,11 +122,11 @@ def test_batch_equals_single_requests_with_the_published_tokenizer(tmp_path):
     engine = load_transformers_engine(str(directory), device="cpu")
     dialogues = [request(), request(("32x32-1.png", "64x32-2.png", "32x64-3.png"))]
     requests = [
-        Request(one.dialogue_id, 1, one.messages[:stop], one.load_image, max_new_tokens=4)
-        for one in dialogues
+        Request("q", 1, dialogue.messages[:stop], dialogue.load_image, max_new_tokens=4)
+        for dialogue in dialogues
         for stop in (2, 4)
     ]
-    single = [engine.generate([one])[0].text for one in requests]
+    single = [engine.generate([request])[0].text for request in requests]
     assert [reply.text for reply in engine.generate(requests)] == single
     assert engine.loaded.ends == [151645, 151643]
     assert set(range(151652, 151657)) == set(engine.loaded.suppressed)

@@ -131,19 +131,19 @@ def test_features_are_dropped_with_their_last_question(plain):
     assert (len(cache.entries), cache.entries.bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("room", mostly_slow([0, 1, 2.5, 4], 1))
-def test_limited_cache_does_not_change_replies(plain, room):
+@pytest.mark.parametrize("share", mostly_slow([0, 1, 2.5, 4], 1))
+def test_limited_cache_does_not_change_replies(plain, share):
     model = Model(plain[0].inputs.family.model_types[0])
     unlimited = VisionCache(model.model)
     model.answer([turn_of("b", 0)], unlimited)
-    limit = int(room * unlimited.entries.bytes)
+    limit = int(share * unlimited.entries.bytes)
     unlimited.close()
     cache = VisionCache(model.model, limit)
     for turn in range(3):
         ids, _ = model.answer([turn_of(question, turn) for question in IMAGES], cache)
         assert torch.equal(ids, plain[1][turn][0])
         assert cache.entries.bytes <= limit
-    assert (cache.entries.bytes > 0) == (room > 0)
+    assert (cache.entries.bytes > 0) == (share > 0)
 
 
 def test_images_without_an_owner_are_evicted(plain):
@@ -170,7 +170,7 @@ def test_closing_restores_the_model():
     assert model.model.model.get_image_features == wrapped
 
 
-def test_tiles_of_several_images_are_distinguished():
+def test_cache_distinguishes_the_tiles_of_several_images():
     model = Model("internvl", {"max_patches": 4})
     other = Model("internvl", {"max_patches": 4})
     cache = VisionCache(model.model)
