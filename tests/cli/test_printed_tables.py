@@ -17,15 +17,17 @@ QUESTIONS, ROOMS = 32, 16
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with two comparable runs, one of which has a long name, their predictions, and a sweep."""
+    """A folder with two comparable runs, one of which has a long name, a short run, predictions, and a sweep."""
     folder = tmp_path_factory.mktemp("tables")
     questions = spread_over_rooms(make_questions(folder, QUESTIONS), ROOMS)
-    for number, name in enumerate(("first", LONG)):
+    for number, name in enumerate(("first", LONG, "short")):
         replies = {
             str(n): [json.dumps({"answer": "A" if (n * n) % 7 < 3 + number else "3", "done": True})]
             for n in range(QUESTIONS)
         }
-        path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy(replies)), seed=number)
+        limit = 4 if name == "short" else None
+        engine = ScriptedEngine(ReplayPolicy(replies))
+        path, _ = play(folder, questions, engine, seed=number, limit=limit)
         path.rename(path.parent / name)
     (folder / "predictions.jsonl").write_text(
         "".join(json.dumps({"id": n, "prediction": "A"}) + "\n" for n in range(QUESTIONS))
@@ -52,7 +54,7 @@ COMMANDS = [
     ("rescore", LONG, "--runs", "runs"),
     ("compare", "first", LONG, "--runs", "runs"),
     ("compare", "first", "--power", "5", "--runs", "runs"),
-    ("diagnose", "first", "--runs", "runs"),
+    ("diagnose", "short", "--runs", "runs"),
     ("score", "predictions.jsonl", "--questions", "questions.jsonl"),
     ("doctor",),
     (*SWEEP, "--dry-run"),
