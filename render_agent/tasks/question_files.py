@@ -70,6 +70,8 @@ def read_rows(path: Path) -> Rows:
         SetupError: pyarrow is required but not installed.
     """
     kind = path.suffix.lower()
+    if kind == ".csv":
+        raise QuestionsError(f"{path} is a csv file. Convert it to jsonl, json, parquet or tsv.")
     if kind == ".parquet":
         rows: list[Any] = _parquet(path)
     else:
@@ -91,7 +93,7 @@ def _text(path: Path) -> str:
 
 def _array(text: str, path: Path) -> list[Any]:
     try:
-        rows = parse_json(text)
+        rows = parse_json(text, object_pairs_hook=_unique)
     except ValueError as error:
         raise QuestionsError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(rows, list):
@@ -105,10 +107,20 @@ def _lines(text: str, path: Path) -> list[Any]:
         if not line.strip():
             continue
         try:
-            rows.append(parse_json(line))
+            rows.append(parse_json(line, object_pairs_hook=_unique))
         except ValueError as error:
             raise QuestionsError(f"{path}, line {number} is not valid JSON: {error}") from error
     return rows
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object; raise ValueError if a name occurs twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate name {short_repr(repeated)}")
+    return fields
 
 
 def _parquet(path: Path) -> list[Any]:
@@ -133,11 +145,13 @@ def _table(text: str, path: Path) -> list[Any]:
         raise QuestionsError(
             f"{path}, line {reader.line_num} is not a valid tsv row: {error}"
         ) from error
+    columns = reader.fieldnames or ()
+    if len(set(columns)) < len(columns):
+        raise QuestionsError(f"{path} has two columns with the same name")
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
-            width = len(reader.fieldnames or ())
             raise QuestionsError(
-                f"{path}, row {number}: expected {width} columns as in the header row"
+                f"{path}, row {number}: expected {len(columns)} columns as in the header row"
             )
     return [_convert_row(row, path, number) for number, row in enumerate(rows, 1)]
 

@@ -46,8 +46,14 @@ def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
         raise QuestionsError(
             f"column {missing_columns[0]!r} is missing. VSI-Bench's format requires {', '.join(REQUIRED_COLUMNS)}."
         )
-    if not str(row["question"]).strip():
-        raise QuestionsError("column 'question' is empty")
+    for column in (*NAME_COLUMNS, "question_type", "question"):
+        value = row[column]
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise QuestionsError(
+                f"column {column!r} must be a text or a number, not {short_repr(value)}"
+            )
+        if not str(value).strip():
+            raise QuestionsError(f"column {column!r} is empty")
     for column in NAME_COLUMNS:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
