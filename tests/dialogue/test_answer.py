@@ -81,7 +81,7 @@ def test_article_of_an_option_text_does_not_hide_its_letter():
      "选项 (B)", "答案是B", "答案：B。", "正确答案为B", "我选B", "选B，因为A被挡住", "B选项", "【B】", "Ｂ．right", "正解はB",
      "정답: B", "Antwort: B", "La respuesta es B", "Opción B", "Réponse : B", "Ответ: B", "Option B: 向右转",
      "B, not A", "B and not A", "B out of the three options", "B, A is wrong", "A and C are wrong, B", "Not A, B", "not A but B", "B rather than A", "It isn't C or A, it's B",
-     "A is not the answer. B is.", "B (right), not A (left)", "A... wait, no. B", "A. Correction: B"],
+     "A is not the answer. B is.", "B (right), not A (left)", "A... wait, no. B", "A. Correction: B", "Without a doubt B"],
 )  # fmt: skip
 def test_option_in_a_sentence(text):
     assert canonical_answer(text, "letter", OPTIONS) == "B"

@@ -44,7 +44,7 @@ _CONNECTIVE = re.compile(
 )
 
 _NEGATION_BEFORE = re.compile(
-    r"(?:\b(?:not|never|neither|nor|cannot|except|without|(?:anything|everything)\s+but|(?:rather|other)\s+than"
+    r"(?:\b(?:not|never|neither|nor|cannot|except|(?:anything|everything)\s+but|(?:rather|other)\s+than"
     r"|instead\s+of|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing)\s+out|nicht|kein|pas|nunca)\b|n't\b|不|非|¬)"
     r"(?:(?!\bbut\b|[,.;!?\n。；，]).)*\Z",
     re.IGNORECASE,
