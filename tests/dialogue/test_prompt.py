@@ -104,20 +104,20 @@ def test_only_the_last_turn_asks_for_the_answer(turns):
 )  # fmt: skip
 def test_opening_states_the_answer_form(wanted, form):
     options = ("A. left", "B. right") if wanted == "letter" else ()
-    asked = question(answer_form=wanted, options=options)
-    text = text_of(Prompt(9, 75.0).opening(asked, FIRST, HERE))
+    labelled = question(answer_form=wanted, options=options)
+    text = text_of(Prompt(9, 75.0).opening(labelled, FIRST, HERE))
     assert f"Your answer must be {form}" in text
     assert ("Options:" in text) == bool(options)
 
 
 def test_instructions_and_question_text_are_verbatim():
     prompt = Prompt(9, 75.0)
-    for asked in load_questions(test_data("vsibench", "test.jsonl"), "vsibench"):
-        system, user = prompt.opening(asked, FIRST, HERE)
+    for question in load_questions(test_data("vsibench", "test.jsonl"), "vsibench"):
+        system, user = prompt.opening(question, FIRST, HERE)
         text = user["content"][0]["text"]
         assert system["content"][0]["text"] == prompt.instructions
-        assert text.startswith("\n".join((asked.text, *["Options:"] * bool(asked.options))))
-        assert all(f"\n{option}\n" in text for option in asked.options)
+        assert text.startswith("\n".join((question.text, *["Options:"] * bool(question.options))))
+        assert all(f"\n{option}\n" in text for option in question.options)
 
 
 @given(

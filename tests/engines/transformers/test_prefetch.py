@@ -82,14 +82,15 @@ class Rounds:
     @property
     def later_counts(self):
         """Token counts of all turns but the first, in which dialogues share the instructions in any order."""
-        return {name: [r.tokens for r in own[1:]] for name, own in self.dialogues.replies.items()}
+        replies = self.dialogues.replies.items()
+        return {name: [reply.tokens for reply in later] for name, (_, *later) in replies}
 
 
 @pytest.fixture
 def make(loaded):
     def make(budget=LARGE_BUDGET, **more):
-        own = dataclasses.replace(loaded)
-        return ContinuousEngine(own, budget=budget, most_rows=64, **more)
+        copy = dataclasses.replace(loaded)
+        return ContinuousEngine(copy, budget=budget, most_rows=64, **more)
 
     return make
 
