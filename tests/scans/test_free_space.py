@@ -172,7 +172,7 @@ def test_camera_too_close_to_a_wall_can_only_move_away():
     assert space.clearance(end) >= space.clearance(start) - 1e-6
 
 
-@given(place=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
+@given(position=st.tuples(st.floats(-3, 9), st.floats(-3, 7), st.floats(-2, 5)))
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_nearest_free_place_is_free_and_near(position):
     for space in spaces():
