@@ -324,6 +324,25 @@ def test_instancer_places_its_prototypes(tmp_path):
     assert not scan.notes
 
 
+@pytest.mark.parametrize(
+    ("attribute", "word"),
+    [
+        ('token visibility = "invisible"', "invisible"),
+        ('uniform token purpose = "guide"', "guide"),
+        ('uniform token purpose = "proxy"', "proxy"),
+        ('uniform token purpose = "render"', None),
+    ],
+)
+def test_hidden_prims_are_named_in_the_note(tmp_path, attribute, word):
+    hidden = f"""def Xform "Group" {{
+        {attribute}
+        def Cube "inner" {{ double size = 9 }}
+    }}"""
+    scan = scan_of(tmp_path, 'def Cube "a" { double size = 2 }', hidden)
+    assert np.ptp(scan.points[:, 0]) == (2 if word else 9)
+    assert [f"{word} Group" in note for note in scan.notes] == [True] * bool(word)
+
+
 def test_instancer_with_velocities_is_placed_at_its_first_time(tmp_path):
     text = """def PointInstancer "many" {
         point3f[] positions.timeSamples = « 1: [(0, 0, 0), (10, 0, 0)], 2: [(5, 5, 5), (6, 6, 6)] »

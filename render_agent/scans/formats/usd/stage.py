@@ -165,11 +165,13 @@ class _StageReader:
             places: (k, 4, 4), where the range is placed.
             depth: Nesting of instancers.
         """
-        from pxr import Tf, UsdGeom
+        from pxr import Tf, Usd, UsdGeom
 
         iterator = iter(prims)
         for prim in iterator:
-            if self._is_hidden(prim):
+            if reason := self._hiding_reason(prim):
+                if any(child.IsA(UsdGeom.Boundable) for child in Usd.PrimRange(prim)):
+                    self.declared.add(f"{reason} {prim.GetName()}")
                 iterator.PruneChildren()
                 continue
             matrices = self._local(prim, root) @ places
@@ -193,16 +195,17 @@ class _StageReader:
             return np.eye(4)
         return np.array(self._transforms.ComputeRelativeTransform(prim, root)[0], np.float64)
 
-    def _is_hidden(self, prim: Any) -> bool:
+    def _hiding_reason(self, prim: Any) -> str | None:
+        """Return why a prim is not shown: "invisible", "guide" or "proxy"; None if it is shown."""
         from pxr import UsdGeom
 
         if not prim.IsA(UsdGeom.Imageable):
-            return False
+            return None
         entry = UsdGeom.Imageable(prim)
-        return entry.ComputeVisibility(self._time) == "invisible" or entry.ComputePurpose() in (
-            "guide",
-            "proxy",
-        )
+        if entry.ComputeVisibility(self._time) == "invisible":
+            return "invisible"
+        purpose = entry.ComputePurpose()
+        return purpose if purpose in ("guide", "proxy") else None
 
     def _instances(self, prim: Any, places: Floats, depth: int) -> Iterator[_Part]:
         """Yield the parts of the prototypes of an instancer, in all of their places."""
