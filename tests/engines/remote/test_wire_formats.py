@@ -1,6 +1,5 @@
 """Wire formats of the native APIs without a server: tool results, opaque blocks, errors and delays."""
 
-import asyncio
 import json
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.adaptation import system_in_user
 from render_agent.engines.remote.api_error import ApiError, Fault
 from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.util.coroutines import run_in_thread
 
 APIS = {
     "anthropic": MessagesApi("made", AnthropicOptions()),
@@ -170,7 +170,7 @@ def test_paused_reply_is_continued():
         SimpleNamespace(messages=raw), [{"role": "user"}], {"max_tokens": 9}
     )
     reply = APIS["anthropic"].read(
-        json.loads(asyncio.run(sent)), Request("q", 0, [], load_random_image)
+        json.loads(run_in_thread(sent)), Request("q", 0, [], load_random_image)
     )
     assert reply.text == "abc"
     assert [len(messages) for messages in received] == [1, 2, 2]
