@@ -23,7 +23,7 @@ pytestmark = [
 
 SMALL = {"image_size": (64, 48)}
 PER_ROOM = 24
-VIEWS = ("none", "start", "free", "tour", "oracle")
+VIEWS = sorted({views for pair in controls.ORDER for views in pair})
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def play(questions, tmp_path_factory):
     scenes, visibility_by_kind = {}, {}
     load_scenes = {kind: kind.scenes for kind in (ImageStress, Mirrored)}
 
-    def cached_scenes(stress, config, selected, limit=0):
+    def cached_scenes(stress, config, selected, limit=None, digests=None):
         kind = Mirrored if isinstance(stress, Mirrored) else ImageStress
         if kind not in scenes:
-            scenes[kind] = load_scenes[kind](stress, config, selected)
+            scenes[kind] = load_scenes[kind](stress, config, selected, limit, digests)
         return scenes[kind]
 
     def make_engine(config, selected):
