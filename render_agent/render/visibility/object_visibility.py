@@ -76,7 +76,7 @@ class ObjectVisibility:
         scene: The scene.
         boxes: All known objects, in the scene's frame. Surface in several boxes belongs to the smallest.
         size: Width and height of the images that areas refer to.
-        widest: Maximum width in pixels at which pixels are counted.
+        max_width: Maximum width in pixels at which pixels are counted.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ def free_place(
     Args:
         clearances: Measures distances to the surface.
         bounds: (2, 3) metres.
-        wanted: (3,) metres.
+        target: (3,) metres.
         radius: Required clearance in metres.
     """
     middle = np.clip(target, bounds[0], bounds[1])

@@ -57,7 +57,7 @@ class ChangeableRoom:
 
     Args:
         facts: The boxes in the frame of the scene's file; None if unknown.
-        read: Reads the scene.
+        read_scene: Reads the scene.
     """
 
     def __init__(self, facts: Facts | None, read_scene: Callable[[], Scene]) -> None:
