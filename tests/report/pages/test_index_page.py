@@ -212,11 +212,14 @@ def test_filter_is_kept_in_the_url_across_pages(page, large_report):
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector("#after")
+    page.wait_for_load_state()  # the script handles keys from then on
     assert page.get_attribute("body", "data-question") == expected[1]
     page.keyboard.press("n")
     page.wait_for_selector(f"body[data-question='{expected[2]}']")
+    page.wait_for_load_state()
     page.keyboard.press("u")
     page.wait_for_selector("#table tbody tr")
+    page.wait_for_load_state()
     assert listed_ids(page) == expected
     assert page.evaluate("document.activeElement.textContent") == expected[2]
     page.keyboard.press("Enter")

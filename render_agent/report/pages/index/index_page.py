@@ -45,6 +45,16 @@ COLUMNS = tuple(column for column in QUESTION_COLUMNS if column.cell)
 FILTERS = {column.name: column.header for column in QUESTION_COLUMNS if column.filter}
 FILTERS |= {"outcome": "Result"}
 
+# Statuses of questions, and "repaired", as the page calls them.
+STATUS_LABELS = {
+    "answered": "answered",
+    "exhausted": "out of turns",
+    "failed": "failed",
+    "missing": "without a scan",
+    "active": "in progress",
+    "repaired": "with unreadable replies",
+}
+
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
     """Write the index page, the pairs page, the plots and `questions.js`."""
@@ -133,14 +143,6 @@ def _head(run: RunData) -> dict[str, Any]:
     score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
     counts, chance, name = results["counts"], results["chance"], score_name(results)
     scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
-    statuses = {
-        "answered": "answered",
-        "exhausted": "out of turns",
-        "failed": "failed",
-        "missing": "without a scan",
-        "active": "in progress",
-        "repaired": "with unreadable replies",
-    }
     return {
         "score": figure(score),
         "interval": interval(results["intervals"].get(OFFICIAL)),
@@ -149,7 +151,7 @@ def _head(run: RunData) -> dict[str, Any]:
         "n": over,
         "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
-        "counts": [(label, counts[name]) for name, label in statuses.items() if counts.get(name)],
+        "counts": [(label, counts[name]) for name, label in STATUS_LABELS.items() if counts.get(name)],
         "publish": _what_to_publish(run),
     }  # fmt: skip
 
@@ -187,6 +189,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
             if column.cell or column.filter
         },
         "type": type_label(row.type),
+        "status": STATUS_LABELS[row.status],
         "outcome": outcome_label(row),
         "page": safe_name(state.id),
         "text": state.question.text,
