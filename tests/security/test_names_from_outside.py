@@ -76,7 +76,13 @@ def test_unprintable_names_are_refused(column, character):
         question_from_row(row(**{column: f"a{character}b"}), "mine", None)
 
 
-@pytest.mark.parametrize("scene", ["..", "../a", "/a", "a/b", "a\\b", "", "."])
+def test_empty_scene_names_are_refused():
+    assert not is_safe_name("")
+    with pytest.raises(QuestionsError, match="scene_name"):
+        question_from_row(row(scene_name=""), "mine", None)
+
+
+@pytest.mark.parametrize("scene", ["..", "../a", "/a", "a/b", "a\\b", "."])
 def test_scans_are_searched_only_in_their_folder(tmp_path, scene):
     inner = tmp_path / "data" / "scans"
     (inner / "a").mkdir(parents=True)
