@@ -29,10 +29,17 @@ UNIT_NAMES: dict[Unit, str] = {
 def unit_of_comments(comments: Iterable[str]) -> float | None:
     """Return the unit in metres that the first of some comments specifies; None if none does."""
     for text in comments:
-        if match := UNIT_COMMENT.fullmatch(text.strip()):
-            for unit, names in UNIT_NAMES.items():
-                if re.fullmatch(names, match[1], re.IGNORECASE):
-                    return METRES[unit]
+        match = UNIT_COMMENT.fullmatch(text.strip())
+        if match and (metres := unit_named(match[1])) is not None:
+            return metres
+    return None
+
+
+def unit_named(name: str) -> float | None:
+    """Return the unit with this name or symbol, such as "mm" or "inches", in metres; None if it is unknown."""
+    for unit, names in UNIT_NAMES.items():
+        if re.fullmatch(names, name, re.IGNORECASE):
+            return METRES[unit]
     return None
 
 

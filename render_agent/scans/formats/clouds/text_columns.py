@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
-from render_agent.scans.formats.declared import Declared, unit_of_comments
+from render_agent.scans.formats.declared import Declared, unit_named
 from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.ply.vertices import NORMALS
@@ -281,7 +281,7 @@ def _columns_of_header(
             x, y, z = (units[columns[axis]] for axis in "xyz")
             is_declared = x and y and z and x[1].lower() == y[1].lower() == z[1].lower()
             words = [word or f"column {at + 1}" for at, word in enumerate(words)]
-            return words, columns, unit_of_comments([f"unit {x[1]}"]) if x and is_declared else None
+            return words, columns, unit_named(x[1]) if x and is_declared else None
     return [], {}, None
 
 
