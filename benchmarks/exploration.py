@@ -33,15 +33,7 @@ TRAINING_QUESTIONS = 10  # per room
 
 
 def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
-    """Let the seeker explore while a verifier chooses its moves; return the run.
-
-    Args:
-        output: Folder for the run.
-        benchmark: `rooms` or a question file.
-        agent: Value of `--agent`.
-        verifier: Value of `--verifier`.
-        options: Further run options.
-    """
+    """Let the seeker explore while a verifier chooses its moves; return the run."""
     settings = {"max_turns": 9, "image_size": (320, 240), **options, **SEEKER}
     config = RunConfig(
         benchmark=benchmark, output=str(output), agent=agent, verifier=(verifier,), **settings

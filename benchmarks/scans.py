@@ -40,30 +40,18 @@ MAX_EXAMPLES = 2  # files named for result reason
 
 @dataclass(frozen=True)
 class Opened:
-    """The outcome of opening one file.
+    """The outcome of opening one file."""
 
-    Attributes:
-        path: The file, relative to the folder passed.
-        format: Name of its format by suffix.
-        reason: Why it was refused; empty if it was read.
-        is_room: Whether its size is possible for a room; if not, it is read with `--unit m`.
-        is_fault: Whether an exception escaped that is not one of the package's errors.
-        seconds: Wall time.
-        kind: What was read: mesh, cloud or splat.
-        size: Extent in metres.
-        colour: Median sRGB colour.
-        notes: Notes about the scan.
-    """
-
-    path: str
-    format: str
-    reason: str = ""
+    path: str  # the file, relative to the folder passed
+    format: str  # name of its format by suffix
+    reason: str = ""  # why it was refused; empty if it was read
     is_room: bool = True
-    is_fault: bool = False
+    """Whether its size is possible for a room; if not, it is read with `--unit m`."""
+    is_fault: bool = False  # whether an exception escaped that is not one of the package's errors
     seconds: float = 0.0
-    kind: str = ""
-    size: tuple[float, ...] = ()
-    colour: tuple[int, ...] = ()
+    kind: str = ""  # what was read: mesh, cloud or splat
+    size: tuple[float, ...] = ()  # extent in metres
+    colour: tuple[int, ...] = ()  # median sRGB colour
     notes: tuple[str, ...] = ()
 
 

@@ -37,17 +37,11 @@ Derive = Callable[[Sequence[str], Knowledge], str]
 
 
 class Drill(NamedTuple):
-    """A question and its reply.
-
-    Attributes:
-        question: Text of the question.
-        prefix: Beginning of the reply, which is not learned.
-        completion: Rest of the reply, which is learned.
-    """
+    """A question and its reply."""
 
     question: str
-    prefix: str
-    completion: str
+    prefix: str  # beginning of the reply, which is not learned
+    completion: str  # rest of the reply, which is learned
 
 
 def drills(knowledge: Knowledge, rng: random.Random) -> Iterator[Drill]:

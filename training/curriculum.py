@@ -19,27 +19,15 @@ MAX_TOKENS = 1200  # tokens; longer dialogues are skipped
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One dialogue.
+    """One dialogue."""
 
-    Attributes:
-        ids: Token ids, (tokens,).
-        weights: Loss weight of each token, (tokens,).
-        image_rows: Rows of its images in the features of all folders.
-    """
-
-    ids: NDArray[np.int16]
-    weights: NDArray[np.float32]
-    image_rows: tuple[int, ...]
+    ids: NDArray[np.int16]  # token ids, (tokens,)
+    weights: NDArray[np.float32]  # loss weight of each token, (tokens,)
+    image_rows: tuple[int, ...]  # rows of its images in the features of all folders
 
 
 class DialogueDataset:
-    """The dialogues of one folder of training data, by scene.
-
-    Args:
-        folder: Folder of training data.
-        answer_token: Id of the token that precedes an answer.
-        image_offset: Added to image rows if several folders share one list.
-    """
+    """The dialogues of one folder of training data, by scene."""
 
     def __init__(self, folder: Path, answer_token: int, image_offset: int = 0) -> None:
         self.arrays: Dialogues = load_dialogues(folder / DIALOGUES_FILE)
@@ -64,15 +52,7 @@ class DialogueDataset:
 
 
 class Curriculum:
-    """Draws the examples of each step; deterministic for a given seed and step.
-
-    Args:
-        dialogues: Dialogues of the expert.
-        arithmetic: Text-only arithmetic.
-        inventories: Inventories of images.
-        choices: Text-only choices.
-        seed: Seed of all draws.
-    """
+    """Draws the examples of each step; deterministic for a given seed and step."""
 
     def __init__(
         self,

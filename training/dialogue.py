@@ -45,14 +45,7 @@ SLOW_WEIGHTS = ("visual", "text.layers.0.self_attn", "text.layers.0.input_layern
 
 
 class DialogueTrainer:
-    """Accumulates the gradients of a model on training examples.
-
-    Args:
-        model: The model to train.
-        tokenizer: The small model's tokenizer.
-        image_features: Returns the features of images by row; with `joint`, attached to the tower's graph.
-        joint: Whether the vision tower is trained too.
-    """
+    """Accumulates the gradients of a model on training examples."""
 
     def __init__(self, model: Any, tokenizer: Any, image_features: Any, *, joint: bool) -> None:
         _, self.padding, _ = special_tokens(tokenizer)

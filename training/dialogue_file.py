@@ -15,37 +15,22 @@ DIALOGUES_FILE, IMAGES_FILE = "dialogues.npz", "pictures.npy"  # files in a fold
 
 @dataclass(frozen=True, eq=False)
 class Dialogues:
-    """D concatenated dialogues.
+    """D concatenated dialogues."""
 
-    Attributes:
-        ids: (tokens,) int16 token ids, with one placeholder per image token.
-        learned: (tokens,) bool, True for the tokens to predict: replies and their end tokens.
-        offsets: (D + 1,) int64 start of each dialogue.
-        pictures: (shown,) int32 rows of the image file, in display order.
-        picture_offsets: (D + 1,) int64 start of each dialogue's images.
-        questions: (D,) question ids.
-        scenes: (D,) scene names.
-        types: (D,) question types.
-        views: (D,) option `views` of the run.
-        shown: (D,) option `pictures` of the run.
-        scores: (D,) float32 score of the final answer, NaN if there is none.
-        hashes: (N, 16) uint8 hashes of the images in the image file.
-        sources: (files,) hash of each encoded file.
-    """
-
-    ids: NDArray[np.int16]
+    ids: NDArray[np.int16]  # (tokens,) int16 token ids, with one placeholder per image token
     learned: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
-    pictures: NDArray[np.int32]
-    picture_offsets: NDArray[np.int64]
-    questions: NDArray[np.str_]
-    scenes: NDArray[np.str_]
-    types: NDArray[np.str_]
-    views: NDArray[np.str_]
-    shown: NDArray[np.str_]
-    scores: NDArray[np.float32]
-    hashes: NDArray[np.uint8]
-    sources: NDArray[np.str_]
+    """(tokens,) bool, True for the tokens to predict: replies and their end tokens."""
+    offsets: NDArray[np.int64]  # (D + 1,) int64 start of each dialogue
+    pictures: NDArray[np.int32]  # (shown,) int32 rows of the image file, in display order
+    picture_offsets: NDArray[np.int64]  # (D + 1,) int64 start of each dialogue's images
+    questions: NDArray[np.str_]  # (D,) question ids
+    scenes: NDArray[np.str_]  # (D,) scene names
+    types: NDArray[np.str_]  # (D,) question types
+    views: NDArray[np.str_]  # (D,) option `views` of the run
+    shown: NDArray[np.str_]  # (D,) option `pictures` of the run
+    scores: NDArray[np.float32]  # (D,) float32 score of the final answer, NaN if there is none
+    hashes: NDArray[np.uint8]  # (N, 16) uint8 hashes of the images in the image file
+    sources: NDArray[np.str_]  # (files,) hash of each encoded file
 
     def __len__(self) -> int:
         """Return the number of dialogues."""
@@ -85,14 +70,7 @@ def concatenate(
     hashes: Sequence[bytes] = (),
     sources: Sequence[str] = (),
 ) -> Dialogues:
-    """Append encoded dialogues to existing ones.
-
-    Args:
-        existing: Dialogues to append to.
-        encoded: New dialogues.
-        hashes: Hashes of the new images.
-        sources: Hashes of the newly encoded files.
-    """
+    """Append encoded dialogues to existing ones."""
     image_rows = [np.asarray(dialogue.pictures, np.int32) for dialogue in encoded]
     arrays: dict[str, Any] = {
         "ids": _concatenate([dialogue.ids for dialogue in encoded], np.int16),

@@ -36,11 +36,7 @@ CHUNK = 256  # dialogues tokenized per call
 
 
 class Encoder:
-    """Converts dialogues to the tokens of an engine's prompt, and marks those of replies.
-
-    Args:
-        processor: The small model's processor.
-    """
+    """Converts dialogues to the tokens of an engine's prompt, and marks those of replies."""
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor
@@ -54,23 +50,13 @@ class Encoder:
         self,
         dialogues: Sequence[Sequence[Message]],
         prefixes: Sequence[str] | None = None,
+        # indices of the messages to learn in each dialogue; None learns all replies
         learned_messages: Sequence[Collection[int] | None] | None = None,
     ) -> list[tuple[NDArray[np.int16], NDArray[np.bool_]]]:
-        """Encode dialogues.
+        """Return the ids and the learned mask of each dialogue, both (tokens,).
 
         Replies appear as in later prompts, without thinking. Placeholders for empty replies and unreadable replies are
         not learned.
-
-        Args:
-            dialogues: Messages of each dialogue.
-            prefixes: Beginning of the last reply of each dialogue that is not learned; a token that crosses its end is.
-            learned_messages: Indices of the messages to learn in each dialogue; None learns all replies.
-
-        Returns:
-            Ids and learned mask of each dialogue, both (tokens,).
-
-        Raises:
-            ValueError: A text contains special tokens, or a reply is not tokenized separately.
         """
         messages_by_dialogue = [
             [_as_in_prompt(entry) for entry in messages] for messages in dialogues
@@ -125,12 +111,7 @@ class Encoder:
 
 
 class ImageLibrary:
-    """Deduplicated images of one folder of training data.
-
-    Args:
-        folder: Folder of training data.
-        hashes: Hashes of the images that its image file contains.
-    """
+    """Deduplicated images of one folder of training data."""
 
     def __init__(self, folder: Path, hashes: Sequence[bytes]) -> None:
         self.file = ImageFile(folder / IMAGES_FILE, len(hashes))

@@ -30,28 +30,18 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class CellLabels:
-    """Labels of the cells of an image.
+    """Labels of the cells of an image."""
 
-    Attributes:
-        classes: (28, 40) uint8, 0 for no object, k for LABELS[k - 1].
-        targets: (28, 40, 5) float16 in metres, NaN if undefined. Maps use their own frame (x, y); other views use ahead
-            and left of the camera, levelled.
-        pixels: (boxes,) number of pixels that show each box.
-    """
-
-    classes: NDArray[np.uint8]
+    classes: NDArray[np.uint8]  # (28, 40) uint8, 0 for no object, k for LABELS[k - 1]
     targets: NDArray[np.float16]
-    pixels: NDArray[np.int64]
+    """(28, 40, 5) float16 in metres, NaN if undefined. Maps use their own frame (x, y); other views use ahead
+    and left of the camera, levelled.
+    """
+    pixels: NDArray[np.int64]  # (boxes,) number of pixels that show each box
 
 
 class CellLabeller:
-    """Computes the labels of images of one scene.
-
-    Args:
-        scene: The scene.
-        boxes: Boxes of its objects.
-        names: Label of each box.
-    """
+    """Computes the labels of images of one scene."""
 
     def __init__(self, scene: Scene, boxes: Sequence[OrientedBox], names: Sequence[str]) -> None:
         self.surfaces = BoxSurfaces.of(scene, boxes)

@@ -77,15 +77,12 @@ class NameFinder:
         }
 
     def loss(
-        self, merged: Any, places: Any, rng: np.random.Generator
+        self,
+        merged: Any,  # image tokens from the tower, (n, 70, 256)
+        places: Any,  # from `read_places`, (n, names, 3)
+        rng: np.random.Generator,
     ) -> tuple[Any, dict[str, float]]:
-        """Return the loss of one batch, and metrics.
-
-        Args:
-            merged: Image tokens from the tower, (n, 70, 256).
-            places: From `read_places`, (n, names, 3).
-            rng: Draws the distance between image and names.
-        """
+        """Return the loss of one batch, and metrics."""
         import torch
         from torch.nn import functional
 

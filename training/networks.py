@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from training.shape import GRID, MERGED, TOKENS, WIDTH
 
 
-def encode_images(model: Any, images: Any) -> tuple[Any, Any]:
-    """Return the tokens of images and their deepstack features for the first layer, each (n, 70, 256).
-
-    Args:
-        model: The whole Qwen3-VL, in the number format to compute in.
-        images: (n, 224, 320, 3) uint8.
-    """
+def encode_images(
+    model: Any,
+    images: Any,  # (n, 224, 320, 3) uint8
+) -> tuple[Any, Any]:
+    """Return the tokens of images and their deepstack features for the first layer, each (n, 70, 256)."""
     import torch
     from torch.nn import functional
 
@@ -36,12 +34,10 @@ def encode_images(model: Any, images: Any) -> tuple[Any, Any]:
     return tokens.pooler_output.view(shape), tokens.deepstack_features[0].view(shape)
 
 
-def patches(images: Any) -> Any:
-    """Return the patches of images as Qwen's image processor does, (n * 280, 1536) float32 in -1 … 1.
-
-    Args:
-        images: (n, 224, 320, 3) uint8.
-    """
+def patches(
+    images: Any,  # (n, 224, 320, 3) uint8
+) -> Any:
+    """Return the patches of images as Qwen's image processor does, (n * 280, 1536) float32 in -1 … 1."""
     rows, columns = GRID[0] // MERGED, GRID[1] // MERGED
     cut = images.view(len(images), rows, MERGED, 16, columns, MERGED, 16, 3)
     blocks = cut.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, 3, 1, 256)
@@ -50,17 +46,12 @@ def patches(images: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Dialogues padded on the right.
+    """Dialogues padded on the right."""
 
-    Attributes:
-        ids: (n, tokens) int64 token ids.
-        images: (num_images,) rows of the features, in display order.
-        weights: (n, tokens) float32 loss weight of each token; 0 if it is not learned.
-    """
-
-    ids: NDArray[np.int64]
-    images: NDArray[np.int64]
+    ids: NDArray[np.int64]  # (n, tokens) int64 token ids
+    images: NDArray[np.int64]  # (num_images,) rows of the features, in display order
     weights: NDArray[np.float32]
+    """(n, tokens) float32 loss weight of each token; 0 if it is not learned."""
 
 
 def batch_of(
@@ -86,11 +77,6 @@ def predict(model: Any, batch: Batch, features: tuple[Any, Any] | None) -> tuple
     """Return the logits of every learned token, (learned, vocabulary) float32, and its index in the flat batch.
 
     Padding on the right needs no mask, because no learned token attends to it.
-
-    Args:
-        model: The whole Qwen3-VL, in the number format to compute in.
-        batch: The dialogues.
-        features: From `encode_images` for the batch's images, each (num_images, 70, 256); None without images.
     """
     import torch
     from torch.nn import functional

@@ -25,23 +25,18 @@ class MasterWeights:
     Many CPUs multiply bfloat16 several times faster than float32, but bfloat16 rounds small updates away. Updates are
     therefore applied to float32 masters, and the model holds rounded copies. Inner matrices use Muon (Liu et al. 2025,
     "Muon is scalable for LLM training"), everything else AdamW.
-
-    Args:
-        modules: Modules to train, by name prefix.
-        decay: Weight decay of matrices.
-        slow: Prefixes of weights with a smaller learning rate.
-        factor: Learning rate of these relative to the others.
-        muon: False uses AdamW for everything; faster where bfloat16 is slow, because Muon always computes in it.
     """
 
     def __init__(
         self,
         modules: Mapping[str, Any],
         decay: float,
-        slow: tuple[str, ...] = (),
+        slow: tuple[
+            str, ...
+        ] = (),  # prefixes of weights whose learning rate is `factor` times as large
         factor: float = 1.0,
         *,
-        muon: bool = True,
+        muon: bool = True,  # False: AdamW for everything; faster if the CPU has no fast bfloat16
     ) -> None:
         import torch
 

@@ -41,20 +41,12 @@ SAVE_STEPS = 500
 
 
 class LabelledImages(NamedTuple):
-    """Images, (n, 224, 320, 3) uint8, and their labels, as tensors.
+    """Images, (n, 224, 320, 3) uint8, and their labels, as tensors."""
 
-    Attributes:
-        images: (n, 224, 320, 3) uint8.
-        classes: (n, 28, 40).
-        targets: (n, 28, 40, 5).
-        kinds: (n,) indices of KINDS.
-        places: As returned by `read_places`.
-    """
-
-    images: Any
-    classes: Any
-    targets: Any
-    kinds: Any
+    images: Any  # (n, 224, 320, 3) uint8
+    classes: Any  # (n, 28, 40)
+    targets: Any  # (n, 28, 40, 5)
+    kinds: Any  # (n,) indices of KINDS
     places: Any
 
 

@@ -41,23 +41,14 @@ SHOWN_FILE = "shown.jsonl"  # one line per image: the positions of the objects i
 
 @dataclass(frozen=True, eq=False)
 class LabelledImage:
-    """A rendered image with its labels.
+    """A rendered image with its labels."""
 
-    Attributes:
-        image: (240, 320, 3) uint8.
-        labels: Labels of its cells.
-        kind: One of KINDS.
-        camera: The camera at that time.
-        places: (boxes, 2) metres, positions of the objects in the map's frame.
-        names: (boxes,) labels of the objects.
-    """
-
-    image: NDArray[np.uint8]
+    image: NDArray[np.uint8]  # (240, 320, 3) uint8
     labels: CellLabels
     kind: str
     camera: Camera
-    places: NDArray[np.float64]
-    names: Sequence[str]
+    places: NDArray[np.float64]  # (boxes, 2) metres, positions of the objects in the map's frame
+    names: Sequence[str]  # (boxes,) labels of the objects
 
     def description(self) -> dict[str, object]:
         """Return the image's line of the file SHOWN_FILE.
@@ -119,23 +110,12 @@ def room_images(
 def transform_room(
     scene: Scene,
     truth: RoomGroundTruth,
-    places: NDArray[np.float64],
+    places: NDArray[np.float64],  # positions to transform, (n, 3) metres
     quarters: int,
     *,
-    mirrored: bool,
+    mirrored: bool,  # whether to mirror it along x first
 ) -> tuple[Scene, list[OrientedBox], NDArray[np.float64]]:
-    """Rotate a scene about the vertical axis.
-
-    Args:
-        scene: The scene; the lowest corner of its bounds stays fixed.
-        truth: Its ground truth.
-        places: Positions to transform, (n, 3) metres.
-        quarters: Number of quarter turns.
-        mirrored: Whether to mirror it along x first.
-
-    Returns:
-        The scene, the boxes of its objects, and the positions.
-    """
+    """Rotate a scene about the vertical axis."""
     angle = np.pi / 2 * quarters
     rotation = np.round(
         [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]

@@ -41,19 +41,7 @@ def record(
     model: str = "expert",
     learner: Path | None = None,
 ) -> Path:
-    """Record all arms for one folder of rooms and return the folder of training data.
-
-    Args:
-        out: Folder for runs and training data.
-        rooms: Folder of rooms.
-        share: Factor on each arm's share of questions.
-        seed: Seed of the question selection.
-        model: Scripted policy that replies.
-        learner: Model that replies instead, and is corrected by the expert.
-
-    Raises:
-        subprocess.CalledProcessError: A run failed.
-    """
+    """Record all arms for one folder of rooms and return the folder of training data."""
     engine_options = (
         (*EXPERT_OPTIONS, model) if learner is None else (*LEARNER_OPTIONS, str(learner))
     )

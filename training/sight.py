@@ -24,12 +24,7 @@ BATCH_SIZE = 48
 
 
 class StoredFeatures:
-    """Precomputed features: bfloat16, stored as int16 because numpy has no bfloat16.
-
-    Attributes:
-        arrays: Features of each folder.
-        offsets: Row of the first image of each folder.
-    """
+    """Precomputed features: bfloat16, stored as int16 because numpy has no bfloat16."""
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self.arrays = arrays

@@ -48,18 +48,11 @@ DRILL_ROUNDS = 30  # rounds of drills per room, each with the room rotated diffe
 
 
 class TextExample(NamedTuple):
-    """A question and its reply.
-
-    Attributes:
-        question: The question.
-        prefix: Beginning of the reply, which is not learned.
-        completion: Rest of the reply, which is learned.
-        history: Messages between question and reply.
-    """
+    """A question and its reply."""
 
     question: Question
-    prefix: str
-    completion: str
+    prefix: str  # beginning of the reply, which is not learned
+    completion: str  # rest of the reply, which is learned
     history: tuple[Message, ...] = ()
 
 

@@ -25,16 +25,12 @@ STRIP = (("left", 90.0), ("ahead", 0.0), ("right", -90.0), ("behind", 180.0))
 
 
 def draw_around(
-    renderer: Renderer, scene: Scene, camera: Camera, size: tuple[int, int]
+    renderer: Renderer,
+    scene: Scene,
+    camera: Camera,
+    size: tuple[int, int],  # width and height of the whole image in pixels
 ) -> tuple[NDArray[np.uint8], Camera]:
-    """Return the image, (H, W, 3) uint8, and the camera of the direction ahead.
-
-    Args:
-        renderer: Draws the four views.
-        scene: The scene.
-        camera: Provides position, yaw and pitch of the direction ahead.
-        size: Width and height of the whole image in pixels.
-    """
+    """Return the image, (H, W, 3) uint8, and the camera of the direction ahead."""
     directions, _, _ = _layout(size)
     ahead = camera_ahead(camera, size)
     image = Image.new("RGB", size, INK)

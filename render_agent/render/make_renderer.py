@@ -11,11 +11,7 @@ from render_agent.render.renderer import Renderer
 
 
 def make_renderer(name: str = "rasteriser") -> Renderer:
-    """Create a renderer by its name in the registry.
-
-    Raises:
-        SetupError: There is no such renderer, or this machine does not meet its requirements.
-    """
+    """Create a renderer by its name in the registry."""
     renderer: Renderer = registry.load("renderer", name)()
     return renderer
 

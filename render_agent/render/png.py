@@ -20,9 +20,6 @@ def encode_png(image: NDArray[Any]) -> bytes:
 
     Rendered surfaces are smooth, so a single filter type with run-length encoding compresses about as well as PIL's
     level 1, in a third of the time. Format: https://www.w3.org/TR/png-3/.
-
-    Raises:
-        ValueError: The array has another shape or type, or no pixels.
     """
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise ValueError(f"an image must be (H, W, 3) uint8, not {image.shape} {image.dtype}")

@@ -13,18 +13,14 @@ from render_agent.scans.camera import Camera, FloatArray, MapCamera
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A camera and an image size in the form used by the kernels.
-
-    Attributes:
-        matrix: (4, 4) float64, maps (x, y, z, 1) in metres, world frame, to (u w, v w, w, depth): the homogeneous
-            pixel, and the depth in metres.
-        perspective: True if w is the depth; otherwise w is 1 (orthographic).
-        near: Near plane in metres; nothing closer is drawn.
-    """
+    """A camera and an image size in the form used by the kernels."""
 
     matrix: FloatArray
-    perspective: bool
-    near: float
+    """(4, 4) float64, maps (x, y, z, 1) in metres, world frame, to (u w, v w, w, depth): the homogeneous
+    pixel, and the depth in metres.
+    """
+    perspective: bool  # True if w is the depth; otherwise w is 1 (orthographic)
+    near: float  # near plane in metres; nothing closer is drawn
 
 
 def projection(camera: Camera | MapCamera, width: int, height: int) -> Projection:
@@ -74,20 +70,12 @@ def far_depth(corners: FloatArray, view: Projection) -> float:
 
 def points_under(
     camera: Camera | MapCamera,
-    u: NDArray[np.intp],
-    v: NDArray[np.intp],
-    depth: FloatArray,
-    size: tuple[int, int],
+    u: NDArray[np.intp],  # columns, (n,)
+    v: NDArray[np.intp],  # rows, (n,)
+    depth: FloatArray,  # depths as in a frame, (n,) metres
+    size: tuple[int, int],  # width and height of the image in pixels
 ) -> FloatArray:
-    """Return the world points at the given pixels, (n, 3) metres.
-
-    Args:
-        camera: Camera of the image.
-        u: Columns, (n,).
-        v: Rows, (n,).
-        depth: Depths as in a frame, (n,) metres.
-        size: Width and height of the image in pixels.
-    """
+    """Return the world points at the given pixels, (n, 3) metres."""
     right, down = u + 0.5 - size[0] / 2, v + 0.5 - size[1] / 2
     if isinstance(camera, MapCamera):
         x = camera.centre[0] + right * camera.metres_per_pixel

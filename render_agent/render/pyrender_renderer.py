@@ -59,11 +59,7 @@ class Pyrender:
             ) from error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera.
-
-        Raises:
-            RenderError: The image has no pixels, or OpenGL fails.
-        """
+        """Draw the scene as seen by the camera."""
         check_size(width, height)
         try:
             return self._owner.submit(self._draw, scene, camera, width, height).result()

@@ -18,19 +18,18 @@ NEAR_METRES = 0.05  # near plane; nothing closer along the optical axis is drawn
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The output of a renderer.
-
-    Attributes:
-        colours: (H, W, 3) uint8, unlit surface colours; BACKGROUND where nothing was scanned.
-        depth: (H, W) float32, metres along the optical axis (below the cut for a `MapCamera`); inf where nothing was
-            scanned.
-        primitive: (H, W) int32, index of the face (mesh) or point (cloud) at each pixel, -1 where nothing was
-            scanned; None if the renderer does not provide it.
-    """
+    """The output of a renderer."""
 
     colours: NDArray[np.uint8]
+    """(H, W, 3) uint8, unlit surface colours; BACKGROUND where nothing was scanned."""
     depth: NDArray[np.float32]
+    """(H, W) float32, metres along the optical axis (below the cut for a `MapCamera`); inf where nothing was
+    scanned.
+    """
     primitive: NDArray[np.int32] | None = None
+    """(H, W) int32, index of the face (mesh) or point (cloud) at each pixel, -1 where nothing was scanned;
+    None if the renderer does not provide it.
+    """
 
 
 def reject_splat(scene: Scene) -> None:
@@ -48,11 +47,7 @@ def check_size(width: int, height: int) -> None:
 
 
 def valid_faces(scene: Scene) -> NDArray[np.int32]:
-    """Return the faces of a mesh, (m, 3) int32, with valid vertex indices.
-
-    Raises:
-        RenderError: A face refers to a vertex that does not exist, or the scene is a point cloud.
-    """
+    """Return the faces of a mesh, (m, 3) int32, with valid vertex indices."""
     if scene.faces is None:
         raise RenderError(
             f"{scene.id} is a point cloud, which this renderer does not support; use --renderer"

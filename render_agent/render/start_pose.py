@@ -91,21 +91,9 @@ def start_camera(
     vertical_fov: float,
     aspect: float = 4 / 3,
 ) -> Camera:
-    """Return the first camera of every question about a scene.
+    """Return the first camera of every question about a scene; a pose that is not free is moved to the nearest free place.
 
     In a mirrored scene it is the mirror image of the camera in the original scene.
-
-    Args:
-        scene: The scene.
-        renderer: Draws the views that are compared.
-        space: Free space of the scene.
-        start: Value of `--start`, parsed or not. A pose that is not free is moved to the nearest free place.
-        vertical_fov: Degrees.
-        aspect: Width of the image over its height.
-
-    Raises:
-        UsageError: `start` is invalid.
-        RenderError: The views cannot be drawn.
     """
     start_value = parse_start(start) if isinstance(start, str) else start
     if not isinstance(start_value, str):
@@ -155,13 +143,12 @@ def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> i
     return len(np.unique(np.ravel_multi_index(patches.T, patches.max(axis=0) + 1)))
 
 
-def surface(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float64]:
-    """Return the points of the pixels closer than FAR_METRES, (n, 3) metres, world frame.
-
-    Args:
-        depth: (H, W) metres along the optical axis, inf where nothing was scanned.
-        camera: Camera of the image.
-    """
+def surface(
+    # (H, W) metres along the optical axis, inf where nothing was scanned
+    depth: NDArray[np.float32],
+    camera: Camera,
+) -> NDArray[np.float64]:
+    """Return the points of the pixels closer than FAR_METRES, (n, 3) metres, world frame."""
     height, width = depth.shape
     rows, columns = np.nonzero(depth < FAR_METRES)
     near = depth[rows, columns].astype(np.float64)

@@ -34,9 +34,6 @@ def make_isolated_renderer(name: str) -> Renderer:
     """Create the renderer `name`, in a child process unless it is the built-in rasteriser.
 
     The rasteriser runs in this process, because it cannot crash and no data needs to be copied.
-
-    Raises:
-        SetupError: The renderer cannot be created.
     """
     return make_renderer(name) if name == "rasteriser" else SubprocessRenderer(name)
 
@@ -46,11 +43,7 @@ class RendererCrashedError(Exception):
 
 
 class SubprocessRenderer:
-    """Draws with the renderer `name` in a child process, restarting it if it dies; see `Renderer`.
-
-    Raises:
-        SetupError: The renderer cannot be created.
-    """
+    """Draws with the renderer `name` in a child process, restarting it if it dies; see `Renderer`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,11 +56,7 @@ class SubprocessRenderer:
             ) from None
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera.
-
-        Raises:
-            RenderError: The renderer raises it, or its process has died MAX_TRIES times.
-        """
+        """Draw the scene as seen by the camera."""
         reason = ""
         for _ in range(MAX_TRIES):
             try:
@@ -190,34 +179,20 @@ class DrawingProcess:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A request to draw a view.
-
-    Attributes:
-        number: Number of the scene.
-        scene: The scene, in its first request; None in later ones.
-        dropped: Numbers of scenes that are no longer needed.
-        camera: Camera of the view.
-        width: Image width in pixels.
-        height: Image height in pixels.
-        seconds: Time after which the process kills itself, so that no orphan remains.
-    """
+    """A request to draw a view."""
 
     number: int
-    scene: Scene | None
-    dropped: Sequence[int]
+    scene: Scene | None  # the scene, in its first request; None in later ones
+    dropped: Sequence[int]  # numbers of scenes that are no longer needed
     camera: Camera | MapCamera
-    width: int
-    height: int
-    seconds: float
+    width: int  # image width in pixels
+    height: int  # image height in pixels
+    seconds: float  # time after which the process kills itself, so that no orphan remains
 
 
 def serve(connection: int, name: str) -> None:
     """Entry point of the child process: creates the renderer, reports success or the error, and draws until the pipe
     closes.
-
-    Args:
-        connection: File descriptor of the pipe.
-        name: Name of the renderer.
     """
     pipe: Connection[Result | None, Job] = Connection(connection)
     try:

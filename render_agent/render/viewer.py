@@ -27,34 +27,27 @@ class RenderedView:
 
 
 class Viewer:
-    """Draws views of all kinds with one renderer at one size. Use it in one thread at a time.
+    """Draws views of all kinds with one renderer at one size. Use it in one thread at a time."""
 
-    Args:
-        renderer: Draws the frames.
-        size: Width and height of the views in pixels.
-        horizontal_fov: Field of view of the camera's view in degrees.
-    """
-
-    def __init__(self, renderer: Renderer, size: tuple[int, int], horizontal_fov: float) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,  # draws the frames
+        size: tuple[int, int],  # width and height of the views in pixels
+        horizontal_fov: float,  # field of view of the camera's view in degrees
+    ) -> None:
         self.renderer = renderer
         self.size = size
         self.vertical_fov = vertical_from_horizontal(horizontal_fov, *size)
         self._top = TopView(renderer, size)
 
     def draw(
-        self, kind: str, scene: Scene, camera: Camera, trail: Sequence[Camera] = ()
+        self,
+        kind: str,
+        scene: Scene,
+        camera: Camera,
+        trail: Sequence[Camera] = (),  # earlier cameras, oldest first
     ) -> RenderedView:
-        """Draw a view of one kind.
-
-        Args:
-            kind: ego, top or around.
-            scene: The scene.
-            camera: Current camera.
-            trail: Earlier cameras, oldest first.
-
-        Raises:
-            RenderError: The view cannot be drawn.
-        """
+        """Draw a view of one kind."""
         if kind == "top":
             return self.top(scene, camera, trail)
         return self.around(scene, camera) if kind == "around" else self.ego(scene, camera)
@@ -74,18 +67,12 @@ class Viewer:
         return RenderedView(frame.colours, frame.depth, camera, "ego")
 
     def top(
-        self, scene: Scene, camera: Camera | None, trail: Sequence[Camera] = ()
+        self,
+        scene: Scene,
+        camera: Camera | None,  # current camera; None draws the lowest storey without a camera
+        trail: Sequence[Camera] = (),  # earlier cameras, oldest first; may end with `camera`
     ) -> RenderedView:
-        """Draw the map with the camera and its trail.
-
-        Args:
-            scene: The scene.
-            camera: Current camera; None draws the lowest storey without a camera.
-            trail: Earlier cameras, oldest first; may end with `camera`.
-
-        Raises:
-            RenderError: The map cannot be drawn.
-        """
+        """Draw the map with the camera and its trail."""
         image, map_camera = self._top.draw(scene, camera, trail)
         return RenderedView(image, None, map_camera, "top")
 

@@ -50,16 +50,9 @@ def check_writable(path: Path) -> None:
 
 
 def atomic_write(path: Path, content: bytes, *, durable: bool = True, remedy: str = FIX) -> None:
-    """Write a file atomically: after a crash of the process it is either complete or unchanged.
+    """Write a file atomically, or raise RunLogError: after a crash of the process it is either complete or unchanged.
 
-    Args:
-        path: File to write; must not be a device or a pipe, which would be replaced.
-        content: The whole content.
-        durable: Also survive a crash of the machine (fsync).
-        remedy: What to do if the file cannot be written.
-
-    Raises:
-        RunLogError: The file cannot be written.
+    `durable` also survives a crash of the machine (fsync). Not for devices and pipes, which would be replaced.
     """
     make_folders(path.parent, durable=durable, remedy=remedy)
     with write_errors(path, remedy), suppress(FileNotFoundError):
@@ -81,11 +74,7 @@ def atomic_write(path: Path, content: bytes, *, durable: bool = True, remedy: st
 
 @contextmanager
 def replacing_file(path: Path, remedy: str = FIX) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` at the end, or is removed on error.
-
-    Raises:
-        RunLogError: The file cannot be written.
-    """
+    """Yield a temporary file that replaces `path` at the end, or is removed on error."""
     partial = path.with_name(f".{path.name}.part")
     try:
         with write_errors(path, remedy):
@@ -109,11 +98,7 @@ def make_folders(folder: Path, *, durable: bool, remedy: str = FIX) -> None:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder that replaces `path` if the block succeeds, or is removed on error.
-
-    Raises:
-        RunLogError: The folder cannot be written.
-    """
+    """Yield an empty folder that replaces `path` if the block succeeds, or is removed on error."""
     new, old = (path.with_name(f".{path.name}-{suffix}-{os.getpid()}") for suffix in ("new", "old"))
     with write_errors(path):
         try:
@@ -172,15 +157,7 @@ def json_lines(data: Iterable[Any]) -> bytes:
 
 
 def read_json(path: Path, remedy: str = "Restore the file.") -> Any:
-    """Return the JSON in a file.
-
-    Args:
-        path: The file.
-        remedy: What to do if it is damaged, as a sentence.
-
-    Raises:
-        RunLogError: The file cannot be read or parsed.
-    """
+    """Return the JSON in a file, or raise RunLogError, which ends with the sentence `remedy`."""
     with os_errors(RunLogError, f"read {path}"):
         try:
             content = read_bounded(path)
@@ -192,19 +169,13 @@ def read_json(path: Path, remedy: str = "Restore the file.") -> Any:
 
 
 def read_lines(
-    path: Path, parse_line: Callable[[bytes], T] = parse_json, max_bytes: int | None = None
+    path: Path,
+    parse_line: Callable[[bytes], T] = parse_json,
+    max_bytes: int | None = None,  # longest allowed line in bytes; None uses MAX_LINE_BYTES
 ) -> tuple[list[T], int]:
     """Parse a JSON-lines file; return the parsed lines and the number of bytes they occupy.
 
     A torn last line is omitted.
-
-    Args:
-        path: File to read.
-        parse_line: Parses one line.
-        max_bytes: Longest allowed line in bytes; None uses MAX_LINE_BYTES.
-
-    Raises:
-        RunLogError: Any other line is invalid, or `parse_line` raises ValidationError for a line.
     """
     lines: list[T] = []
     size, max_bytes = 0, max_bytes or MAX_LINE_BYTES

@@ -66,11 +66,6 @@ class PlainTable:
 
     Text wraps between words. If the columns do not fit side by side, every row is printed as a list of headings and
     values instead. Rich's own table breaks words and truncates cells.
-
-    Attributes:
-        title: Printed above the table.
-        caption: Printed below the table.
-        columns: The columns.
     """
 
     def __init__(self, title: str | Text = "", *heads: str) -> None:

@@ -12,21 +12,16 @@ HUB_SECONDS = 10.0  # timeout of the first request
 
 
 def hub_file(
-    name: str, file: str, otherwise: str, *, dataset: bool = False, revision: str | None = None
+    name: str,
+    file: str,
+    otherwise: str,
+    *,
+    dataset: bool = False,
+    revision: str | None = None,  # branch, tag or commit; None for the default branch
 ) -> tuple[Path, Sequence[str] | None]:
     """Return the current version of a file on the hub and the names of all files in its repository.
 
     If the hub cannot be reached, return the cached file and None.
-
-    Args:
-        name: Repository id of a model or dataset.
-        file: File name in the repository.
-        otherwise: What the user can do instead; the end of each error message.
-        dataset: Look for a dataset instead of a model.
-        revision: Branch, tag or commit; None for the default branch.
-
-    Raises:
-        SetupError: The hub has no such file or denies access, or it cannot be reached and the file is not cached.
     """
     from huggingface_hub import HfApi, constants, errors, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.utils import disable_progress_bars, validate_repo_id  # type: ignore[attr-defined]

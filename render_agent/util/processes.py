@@ -28,11 +28,6 @@ def start_child(
 
     The function receives the file descriptor of its end of the pipe, then `arguments`. On Linux the kernel kills the
     process when the thread that started it ends. Its standard output is discarded.
-
-    Args:
-        function: Module-level function to call.
-        arguments: Further arguments.
-        stderr: As for `subprocess.Popen`.
     """
     parent_end, child_end = Pipe()
     values = ", ".join(map(repr, (child_end.fileno(), *arguments)))

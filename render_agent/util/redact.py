@@ -58,12 +58,7 @@ _ABSOLUTE = re.compile(
 
 
 def make_public(value: Any, folders: Iterable[Path] = ()) -> Any:
-    """Return a text, or a tree of texts, safe to publish: keys redacted, absolute paths reduced to their last name.
-
-    Args:
-        value: A string, or nested mappings and sequences of strings; other values are returned unchanged.
-        folders: Local folders to remove from paths even if their names contain unusual characters.
-    """
+    """Return a text, or a tree of texts, safe to publish: keys redacted, absolute paths reduced to their last name."""
     if isinstance(value, Mapping):
         return {
             make_public(name, folders): make_public(part, folders) for name, part in value.items()

@@ -51,28 +51,19 @@ Method = Callable[[Sequence[Question], Sequence[Question]], Guesses]
 
 
 def audit(
-    questions: Sequence[Question], folds: int = FOLDS, seed: int = 0, trees: int = TREES
+    questions: Sequence[Question],
+    folds: int = FOLDS,
+    seed: int = 0,
+    trees: int = TREES,  # trees per forest
 ) -> dict[str, Any]:
     """Measure how much of a benchmark can be answered without looking, and find the questions that cause it.
 
     Chance is uniform over the options of a choice; for numbers and texts it is the most frequent answer of the other
     scenes. Questions are pruned until no method is significantly above chance in their type.
 
-    Args:
-        questions: Questions of the benchmark; those that cannot be scored are ignored.
-        folds: Number of cross-validation folds over scenes.
-        seed: Shuffles the scenes and seeds the forests.
-        trees: Trees per forest.
-
-    Returns:
-        `types` (by question type) and `overall` (mean over types) have `n`, `chance` in percent, and per method
-        `score`, `interval`, `gain` over chance, `gain_interval`, `p` (1 if the gain is not positive) and `p_holm`,
-        corrected over all methods, types and the mean. `falling` lists the ids of the pruned
-        questions in the order of pruning. `questions` has one row per question with the score of every method, 0 to 1.
-
-    Raises:
-        SetupError: scikit-learn is not installed.
-        QuestionsError: There are too few scenes with known answers to hold any out.
+    `types` (by question type) and `overall` (mean over types) have `n`, `chance` in percent, and per method `score`,
+    `interval`, `gain` over chance, `gain_interval`, `p` (1 if the gain is not positive) and `p_holm`, corrected over all
+    methods, types and the mean. `falling` lists the pruned ids in order; `questions` the score (0 to 1) of every method.
     """
     require("render-agent audit", "sklearn")
     scorable = [question for question in questions if is_scorable(question)]
@@ -128,11 +119,9 @@ def compare_exclusions(
 ) -> dict[str, Any]:
     """Compare the pruned questions with another list of excluded questions.
 
-    Returns:
-        `both` is the number of questions on both lists, and `expected_overlap` that number if as many questions of each type
-        were drawn at random; `ratio` is their quotient. `precision` is the share of our list that is on the other,
-        `recall` the reverse. `text_left_out` and `text_kept` are mean scores of the `text` method, in percent, on
-        questions that the other list excludes and keeps.
+    `both` counts questions on both lists, `expected_overlap` as many as random draws of the same size by type would share, and
+    `ratio` is their quotient. `precision` is the share of our list on the other, `recall` the reverse. `text_left_out` and
+    `text_kept` are mean scores of the `text` method, in percent, on questions that the other list excludes and keeps.
     """
     rows, falling = audit_result["questions"], audit_result["falling"]
     types = {row["question_id"]: row["type"] for row in rows}

@@ -114,19 +114,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
 
 
 def measure_variants(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
-    """Measure all variants.
-
-    Args:
-        config: Run options shared by all variants.
-        options: Options of the command, by name.
-        report: Called with each progress line.
-
-    Returns:
-        The results of all variants, with the command, machine, versions and model they depend on.
-
-    Raises:
-        SetupError: The model or the questions are missing.
-    """
+    """Measure all variants."""
     from render_agent.runs.build import build
     from render_agent_lab.bench.compared_engines import (
         EngineFactory,

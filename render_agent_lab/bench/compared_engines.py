@@ -19,20 +19,13 @@ if TYPE_CHECKING:
 
 
 class EngineFactory:
-    """Builds the engine of each variant.
-
-    Args:
-        config: Options shared by all runs.
-        pretrained: Model of the transformers engine, if it is compared.
-        script: Replies to force on it; None lets the model write its own.
-        reproducible: Give its calls fixed shapes.
-    """
+    """Builds the engine of each variant."""
 
     def __init__(
         self,
         config: RunConfig,
         pretrained: Pretrained | None,
-        script: ScriptedWalk | None,
+        script: ScriptedWalk | None,  # replies to force on it; None lets the model write its own
         reproducible: bool = False,
     ) -> None:
         self.config = config

@@ -101,15 +101,11 @@ def read_work(lines: Iterable[Mapping[str, Any]], patches: int = 0) -> RunStatis
 
 
 def summarize_trials(
-    trials: Sequence[Trial], baselines: Mapping[str, float], reference: RunStatistics
+    trials: Sequence[Trial],  # one run per round
+    baselines: Mapping[str, float],  # median seconds of the baseline schedules, by name
+    reference: RunStatistics,
 ) -> dict[str, Any]:
-    """Summarize the rounds of one variant.
-
-    Args:
-        trials: One run per round.
-        baselines: Median seconds of the baseline schedules, by name.
-        reference: The run whose transcripts all others should reproduce.
-    """
+    """Summarize the rounds of one variant."""
     variant, work = trials[0].variant, trials[0].work
     seconds = median(trial.seconds for trial in trials)
     memory = [trial.memory for trial in trials if trial.memory is not None]

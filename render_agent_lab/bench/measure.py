@@ -27,15 +27,9 @@ WARM_UP_QUESTIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A comparison of variants.
+    """A comparison of variants."""
 
-    Args:
-        config: Options shared by all runs, except the schedule.
-        engines: Builds the engine of each variant.
-        report: Called with each progress line.
-    """
-
-    config: RunConfig
+    config: RunConfig  # options shared by all runs, except the schedule
     engines: EngineFactory
     report: Callable[[str], None]
 
@@ -60,13 +54,7 @@ class Bench:
     def measure(
         self, variant: Variant, config: RunConfig, killed_after: Sequence[int] = ()
     ) -> Trial:
-        """Measure one run in a temporary run folder, from the finished engine to the last reply.
-
-        Args:
-            variant: How to run the questions.
-            config: Options of the run.
-            killed_after: The run is killed after these numbers of turns, and resumed with a new engine each time.
-        """
+        """Measure one run in a temporary run folder, from the finished engine to the last reply."""
         with tempfile.TemporaryDirectory(prefix="render-agent-bench-") as folder:
             options = {"output": folder, **variant.options(config.max_turns)}
             # scripted, because the run must not look for weights, which may not exist

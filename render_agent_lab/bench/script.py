@@ -48,12 +48,6 @@ class ScriptedWalk:
     """Produces every reply: one step of a random walk, with filler reasoning of the drawn length.
 
     Replies are within a few percent of the drawn length unless the action alone is longer.
-
-    Args:
-        questions: Questions of the run, for their final answers.
-        lengths: Distributions of turns and reply lengths.
-        tokenize: Splits text into tokens.
-        seed: Seed of all draws.
     """
 
     def __init__(

@@ -35,26 +35,22 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """The shortest paths from one position.
-
-    Attributes:
-        metres: (rows, columns) cost-weighted length to each node; inf if unreachable.
-        before: (rows, columns) flat index of the previous node on the path; negative at the start.
-    """
+    """The shortest paths from one position."""
 
     metres: NDArray[np.float64]
+    """(rows, columns) cost-weighted length to each node; inf if unreachable."""
     before: NDArray[np.int32]
+    """(rows, columns) flat index of the previous node on the path; negative at the start."""
 
 
 class WalkableFloor:
-    """Walkable floor of a home, in the frame of the loaded scene.
+    """Walkable floor of a home, in the frame of the loaded scene."""
 
-    Args:
-        truth: Ground truth of the home, in the frame of its file.
-        scene: The loaded scene, which may be shifted or mirrored relative to the file.
-    """
-
-    def __init__(self, truth: RoomGroundTruth, scene: Scene) -> None:
+    def __init__(
+        self,
+        truth: RoomGroundTruth,  # ground truth of the home, in the frame of its file
+        scene: Scene,
+    ) -> None:
         self.truth = truth
         self._origin: NDArray[np.float64] = np.array(scene.origin[:2])
         self._mirrored_at = scene.mirrored_at

@@ -68,21 +68,13 @@ class Expert:
     """Replies like someone who knows the room but acts only on the views shown.
 
     Replies depend only on the question, turn, views and seed.
-
-    Args:
-        questions: Questions of the run.
-        seed: Seed of the wrong turns.
-        visibility: Computes what the views show; None if the scans are not shown.
-        homes: Ground truth by scene.
-        walks: True if the model chooses its own views.
-        blind: True if no image is shown at all; the replies then have no reasoning.
-        makes_wrong_turns: True to make a wrong turn now and then and recover from it.
     """
 
     def __init__(
         self,
         questions: Sequence[Question],
         seed: int,
+        # computes what the views show; None if the scans are not shown
         visibility: QuestionVisibility | None,
         homes: Mapping[str, SceneTruth],
         *,
@@ -177,21 +169,11 @@ class Expert:
 def expert(
     questions: Sequence[Question],
     seed: int = 0,
-    config: RunConfig | None = None,
+    config: RunConfig | None = None,  # options of the run; None makes the expert see nothing
     *,
     makes_wrong_turns: bool = True,
 ) -> Expert:
-    """Return the expert policy.
-
-    Args:
-        questions: Questions of the run.
-        seed: Seed of the wrong turns.
-        config: Options of the run; None makes the expert see nothing.
-        makes_wrong_turns: True to make wrong turns; see `Expert`.
-
-    Raises:
-        QuestionsError: A ground-truth file has an unknown format.
-    """
+    """Return the expert policy."""
     annotations = None if config is None else config.annotations
     homes = load_homes(questions, annotations)
     if config is None:

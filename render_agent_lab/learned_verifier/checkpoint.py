@@ -17,18 +17,7 @@ from render_agent_lab.learned_verifier.shape import VerifierShape
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Ensemble, dict[str, Any]]:
-    """Load the verifier in a folder.
-
-    Args:
-        folder: Written by `train-verifier`.
-        device: Torch device for the weights.
-
-    Returns:
-        The ensemble, and the `learned` entry of its card.
-
-    Raises:
-        SetupError: The folder has no verifier, one of another version, or weights that do not match the card.
-    """
+    """Load the verifier in a folder; return the ensemble and the `learned` entry of its card. Raises SetupError."""
     card = read_card(folder)
     shape, members = _read_shape(folder, card)
     network = Ensemble(shape, {}).network

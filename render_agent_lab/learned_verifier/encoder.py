@@ -47,21 +47,13 @@ class EncoderInput:
 
 
 class Encoder(ABC):
-    """Computes frozen features of views and questions; it is not trained here.
+    """Computes frozen features of views and questions; it is not trained here."""
 
-    Attributes:
-        label: Value of `--encoder` that selects it.
-        rows: Rows of the patch grid.
-        columns: Columns of the patch grid.
-        text: Tokens per question.
-        features: Feature dimension of patches and tokens.
-    """
-
-    label: str
+    label: str  # value of `--encoder` that selects it
     rows: int
     columns: int
-    text: int
-    features: int
+    text: int  # tokens per question
+    features: int  # feature dimension of patches and tokens
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -69,17 +61,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode_views(
-        self, inputs: Sequence[EncoderInput], load_image: Callable[[str], Image]
+        self,
+        inputs: Sequence[EncoderInput],
+        load_image: Callable[[str], Image],  # returns the RGB image of a view's file
     ) -> list[Floats]:
-        """Compute the patch features of views.
-
-        Args:
-            inputs: Views to encode.
-            load_image: Returns the RGB image of a view's file.
-
-        Returns:
-            One float32 array (rows * columns, features) per view.
-        """
+        """Return the patch features of each view, (rows * columns, features) float32."""
 
     @abstractmethod
     def encode_question(self, question: Question) -> Floats:
@@ -91,14 +77,13 @@ class Encoder(ABC):
 
 
 class FeatureCache:
-    """Computes the features of the views and questions of one run, each only once.
+    """Computes the features of the views and questions of one run, each only once."""
 
-    Args:
-        encoder: Computes the features.
-        load_image: Returns the RGB image of a view's file.
-    """
-
-    def __init__(self, encoder: Encoder, load_image: Callable[[str], Image]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        load_image: Callable[[str], Image],  # returns the RGB image of a view's file
+    ) -> None:
         self.encoder = encoder
         self.load_image = load_image
         self._views: OrderedDict[Any, Floats] = OrderedDict()

@@ -22,13 +22,7 @@ Parameters = Mapping[str, torch.Tensor]
 
 
 class Ensemble:
-    """M independent members of one shape with stacked parameters.
-
-    Args:
-        shape: Sizes of every member.
-        parameters: Stacked parameters of the members.
-        network: Stateless module called with the parameters of each member; created if omitted.
-    """
+    """M independent members of one shape with stacked parameters."""
 
     def __init__(
         self, shape: VerifierShape, parameters: Parameters, network: MemberNetwork | None = None
@@ -78,16 +72,10 @@ class Ensemble:
         histories: tuple[torch.Tensor, torch.Tensor] | None = None,
         *,
         shared: int = 0,
+        # True if each member has its own inputs, with the members as the first axis
         has_own_inputs: bool = False,
     ) -> tuple[torch.Tensor, ...]:
-        """Compute the embeddings of all members, with the members as the first axis.
-
-        Args:
-            contexts: First input of `MemberNetwork.forward`.
-            histories: Second input of `MemberNetwork.forward`.
-            shared: Number of leading moves that all histories share.
-            has_own_inputs: True if each member has its own inputs, with the members as the first axis.
-        """
+        """Compute the embeddings of all members, with the members as the first axis."""
 
         def embed_member(parameters: Parameters, *inputs: Any) -> Any:
             return functional_call(self.network, dict(parameters), (*inputs, shared))
@@ -105,12 +93,6 @@ class Ensemble:
 
         Scores are comparable only within one member and one state. Everything shared is computed once: the parameter-free
         part for all members, the image-and-text branch per member, and the moves that all histories have in common.
-
-        Returns:
-            Cosine similarities, (M, N) float32.
-
-        Raises:
-            ValueError: Array sizes do not match the shape.
         """
         patches, text, values, known = self.tensors(features, histories)
         with torch.inference_mode():

@@ -43,18 +43,12 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histories:
-    """N histories of at most H moves.
-
-    Attributes:
-        values: (N, H, A) float32, right-aligned with the most recent move last, zero-padded.
-        known: (N, H) bool mask of the entries that contain a move, at least one per row.
-
-    Raises:
-        ValueError: The arrays violate these constraints.
-    """
+    """N histories of at most H moves."""
 
     values: FloatArray
+    """(N, H, A) float32, right-aligned with the most recent move last, zero-padded."""
     known: NDArray[np.bool_]
+    """(N, H) bool mask of the entries that contain a move, at least one per row."""
 
     def __post_init__(self) -> None:
         values, known = self.values, self.known
@@ -82,18 +76,8 @@ class Histories:
 def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     """Encode the request of one move as the numbers named in NUMBERS, without poses.
 
-    Angles and distances are scaled by, and clipped to, the limits of one turn.
-
-    Args:
-        action: The move.
-        camera: Camera before the move. If given, `look_at` is converted to the rotation and pitch it causes; otherwise
-            only the flag is set, because a point of the scene is meaningless by itself.
-
-    Returns:
-        (A,) float32.
-
-    Raises:
-        ValueError: A number is not finite.
+    Angles and distances are scaled by, and clipped to, the limits of one turn. Given the camera before the move, `look_at`
+    becomes the rotation and pitch that it causes; otherwise only its flag is set.
     """
     rotation, pitch = action.rotation, action.pitch
     if action.look_at is not None and camera is not None:
@@ -151,23 +135,14 @@ def encode_pose(pose: Camera, reference: Camera) -> FloatArray:
 
 def encode_history(
     actions: Sequence[Action],
+    # pose before each move, then the pose after the candidate; None omits poses
     trail: Sequence[Camera] | None = None,
     length: int = 10,
     now: Camera | None = None,
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Encode the last `length` moves of one history.
+    """Encode the last `length` moves of one history, whose last move is the candidate: values (length, A) and mask (length,).
 
-    Args:
-        actions: Moves in order; the last is the candidate. Leave out unreadable replies, which moved nothing.
-        trail: Pose before each move, then the pose after the candidate; None omits poses.
-        length: Number of moves to keep.
-        now: Pose that others are relative to; by default the one before the candidate.
-
-    Returns:
-        Values (length, A) and mask (length,).
-
-    Raises:
-        ValueError: There are no actions, or the trail has the wrong length.
+    `now` is the pose that others are relative to, by default the one before the candidate.
     """
     if not actions:
         raise ValueError("a history needs at least one move")

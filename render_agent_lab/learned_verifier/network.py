@@ -34,20 +34,16 @@ def patch_positions(rows: int, columns: int, features: int) -> torch.Tensor:
 
 
 def extract(
-    shape: VerifierShape, patches: torch.Tensor, text: torch.Tensor
+    shape: VerifierShape,
+    patches: torch.Tensor,  # (B, P, D)
+    text: torch.Tensor,  # (B, T, D)
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attend from text tokens to patches; parameter-free, so the same for all members.
 
+    Returns the attended patches with positions, and the text, both standardised, (B, T, D).
+
     Attention weights are the softmax of cosine similarities over TEMPERATURE. Cosine rather than dot product, because
     encoder features have norms large enough to make every softmax one-hot.
-
-    Args:
-        shape: Sizes of the member.
-        patches: (B, P, D).
-        text: (B, T, D).
-
-    Returns:
-        The attended patches with positions, and the text, both standardised, (B, T, D).
     """
     place = patch_positions(shape.rows, shape.columns, shape.features).to(patches.device)
     unit_text, unit_patches = (functional.normalize(x, dim=-1) for x in (text, patches))
@@ -214,20 +210,13 @@ class MemberNetwork(nn.Module):
 
     def forward(
         self,
+        # the two results of `extract`, each (B, T, D)
         contexts: tuple[torch.Tensor, torch.Tensor] | None = None,
+        # values (N, H, A) and mask (N, H)
         histories: tuple[torch.Tensor, torch.Tensor] | None = None,
         shared: int = 0,
     ) -> tuple[torch.Tensor, ...]:
-        """Embed contexts, histories or both.
-
-        Args:
-            contexts: The two results of `extract`, each (B, T, D).
-            histories: Values (N, H, A) and mask (N, H).
-            shared: Number of leading entries that all histories share (see `shared_moves`), computed once.
-
-        Returns:
-            Unit-length embeddings (B, W) of contexts and (N, W) of histories, for the inputs given.
-        """
+        """Return unit-length embeddings of contexts, (B, W), and histories, (N, W), whose first `shared` moves are all the same."""
         outputs: list[torch.Tensor] = []
         if contexts is not None:
             pooled = torch.cat([self.seen(contexts[0]), self.asked(contexts[1])], -1)

@@ -14,34 +14,17 @@ from render_agent_lab.learned_verifier.history import NUMBERS
 
 @dataclass(frozen=True, slots=True)
 class VerifierShape:
-    """Sizes of an ensemble member. The defaults fit SigLIP2 ViT-L-16 at 384 x 384 pixels.
+    """Sizes of an ensemble member. The defaults fit SigLIP2 ViT-L-16 at 384 x 384 pixels."""
 
-    Attributes:
-        rows: Rows of the patch grid, from the top left in row-major order.
-        columns: Columns of the patch grid.
-        text: Tokens per question.
-        features: Feature dimension of patches and tokens, divisible by 4.
-        width: Embedding dimension, divisible by `heads`.
-        heads: Attention heads.
-        blocks: Cross-attention blocks per pooling.
-        history: Moves per history.
-        action: Numbers per move.
-        layers: Layers of the action tower.
-        inner: Hidden dimension of feed-forward blocks.
-
-    Raises:
-        ValueError: A size is invalid.
-    """
-
-    rows: int = 24
+    rows: int = 24  # rows of the patch grid, from the top left in row-major order
     columns: int = 24
-    text: int = 64
-    features: int = 1024
+    text: int = 64  # tokens per question
+    features: int = 1024  # feature dimension of patches and tokens, divisible by 4
     width: int = 512
     heads: int = 8
-    blocks: int = 4
-    history: int = 10
-    action: int = len(NUMBERS)
+    blocks: int = 4  # cross-attention blocks per pooling
+    history: int = 10  # moves per history
+    action: int = len(NUMBERS)  # numbers per move
     layers: int = 4
     inner: int = 2048
 

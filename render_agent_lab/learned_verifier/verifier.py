@@ -97,14 +97,7 @@ class LearnedVerifier(Verifier):
         return replace(self, ensemble=ensemble, encoder=encoder)
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Score how well each candidate fits the state.
-
-        Returns:
-            Cosine similarities (M, K); NaN if nothing is shown.
-
-        Raises:
-            RunLogError: The image of a view cannot be read.
-        """
+        """Return the cosine similarity of each candidate to the state, (M, K); NaN if nothing is shown."""
         from render_agent_lab.learned_verifier.encoder import EncoderInput
         from render_agent_lab.learned_verifier.history import read_histories
 

@@ -38,13 +38,9 @@ class NamedObjectsPolicy:
     """Shows every object named in the question, best views first, and then continues like the tour.
 
     Falls back to the tour for unknown scenes and for questions that name no known object.
-
-    Args:
-        count: Number of views after the first ones.
-        facts: Known facts by scene.
     """
 
-    count: int
+    count: int  # number of views after the first ones
     facts: Mapping[str, Facts]
     tour: ScenePlanner = field(init=False)
     _scene: Scene | None = field(default=None, init=False)

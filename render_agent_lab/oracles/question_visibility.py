@@ -37,16 +37,13 @@ def as_things(question: Question, room: RoomVisibility, boxes: Iterable[int]) ->
 
 
 class QuestionVisibility:
-    """Finds the objects named in questions in the views of a run. Not thread-safe.
-
-    Args:
-        scenes: Scenes of the run.
-        facts: Known facts by scene, in the frames of the files.
-        size: Width and height of the views in pixels.
-    """
+    """Finds the objects named in questions in the views of a run. Not thread-safe."""
 
     def __init__(
-        self, scenes: SceneCache, facts: Mapping[str, Facts], size: tuple[int, int]
+        self,
+        scenes: SceneCache,
+        facts: Mapping[str, Facts],  # known facts by scene, in the frames of the files
+        size: tuple[int, int],  # width and height of the views in pixels
     ) -> None:
         self.scenes = scenes
         self.facts = facts

@@ -58,20 +58,13 @@ NOTHING_SHOWN = ShownFacts()  # for unknown scenes, and if nothing is shown
 
 
 class SightedOracle:
-    """Walks like `explorer` until every object named in the question has been clearly visible, then answers.
-
-    Args:
-        questions: Questions of the run.
-        seed: Seed of the walk and of the guesses.
-        visibility: Computes what the views show; None if the scans are not shown.
-        walks: True if the model chooses its own views.
-        wanders: True to walk like `wanderer` instead, up to the last turn.
-    """
+    """Walks like `explorer` (`wanders`: like `wanderer`) until all objects of the question were clearly visible, then answers."""
 
     def __init__(
         self,
         questions: Sequence[Question],
         seed: int,
+        # computes what the views show; None if the scans are not shown
         visibility: QuestionVisibility | None,
         *,
         walks: bool,
@@ -144,21 +137,11 @@ def shown_facts(
 def sighted_oracle(
     questions: Sequence[Question],
     seed: int = 0,
-    config: RunConfig | None = None,
+    config: RunConfig | None = None,  # options of the run; None makes the policy see nothing
     *,
     wanders: bool = False,
 ) -> SightedOracle:
-    """Return the policy that answers correctly once the views have shown the named objects.
-
-    Args:
-        questions: Questions of the run.
-        seed: Seed of the walk and of the guesses.
-        config: Options of the run; None makes the policy see nothing.
-        wanders: True to walk at random.
-
-    Raises:
-        QuestionsError: A ground-truth file has an unknown format.
-    """
+    """Return the policy that answers correctly once the views have shown the named objects."""
     if config is None:
         return SightedOracle(questions, seed, None, walks=True, wanders=wanders)
     parts = build(config)
@@ -167,18 +150,12 @@ def sighted_oracle(
 
 
 def oracle(
-    questions: Sequence[Question], seed: int = 0, annotations: str | None = None
+    questions: Sequence[Question],
+    seed: int = 0,
+    # folder of the official annotations; None uses the files next to the scans
+    annotations: str | None = None,
 ) -> FixedAnswerPolicy:
-    """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer.
-
-    Args:
-        questions: Questions of the run.
-        seed: Ignored.
-        annotations: Folder of the official annotations; None uses the files next to the scans.
-
-    Raises:
-        QuestionsError: A ground-truth file has an unknown format.
-    """
+    """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer."""
     facts = load_facts(questions, annotations)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
     known_answers = {

@@ -51,18 +51,7 @@ def random_model(
     attention: str | None = None,
     seed: int = 0,
 ) -> Pretrained:
-    """Build a model with random weights directly on its device.
-
-    Args:
-        name: A name from SHAPES, or a folder with the files of a published model (weights not needed).
-        device: Torch device, or auto.
-        dtype: Number format, or auto for bfloat16 (float32 on a CPU).
-        attention: Attention implementation of transformers.
-        seed: Seed of the weights.
-
-    Raises:
-        SetupError: The shape or the device does not exist.
-    """
+    """Build a model with random weights directly on its device. `name` is in SHAPES, or a folder of a published model's config."""
     import torch
 
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
@@ -134,9 +123,6 @@ def build_tokenizer(**named: str) -> Any:
     """Build a byte-level tokenizer with Qwen's special tokens and merges trained on our prompt. Deterministic.
 
     The vocabulary is small, but token counts of a dialogue are close to those of a published tokenizer.
-
-    Args:
-        named: Additional special tokens, by the name under which a processor looks them up.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import BPE

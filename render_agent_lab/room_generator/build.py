@@ -38,17 +38,12 @@ class Home:
     mesh: Mesh
 
 
-def build_home(seed: int, number: int, spacing: float) -> Home:
-    """Build home `number` of a seed. The result depends only on these two numbers and the spacing.
-
-    Args:
-        seed: Seed of the set of homes.
-        number: Index of the home.
-        spacing: Vertex spacing of the floor in metres; furniture is denser.
-
-    Raises:
-        SetupError: No attempt to furnish it succeeded.
-    """
+def build_home(
+    seed: int,
+    number: int,
+    spacing: float,  # vertex spacing of the floor in metres; furniture is denser
+) -> Home:
+    """Build home `number` of a seed. The result depends only on these two numbers and the spacing."""
     kind = KINDS[number % len(KINDS)]
     for attempt in range(60):
         rng = np.random.default_rng((seed, number, attempt))

@@ -21,27 +21,13 @@ def make_rooms(
     output: Path,
     count: int,
     seed: int,
-    questions: int,
-    spacing: float = SPACING,
+    questions: int,  # maximum number of questions per home; 0 writes none
+    spacing: float = SPACING,  # vertex spacing of floors in metres
     as_scan: bool = False,
 ) -> list[Path]:
     """Make homes 0 to count - 1 of a seed. The same arguments write the same bytes.
 
     Each home is a scan `roomNN.ply` with its ground truth `roomNN.json`; `questions.jsonl` has the questions.
-
-    Args:
-        output: Folder to write to.
-        count: Number of homes.
-        seed: Seed of the set of homes.
-        questions: Maximum number of questions per home; 0 writes none.
-        spacing: Vertex spacing of floors in metres.
-        as_scan: True to add the defects of a hand-held scan.
-
-    Returns:
-        The files written.
-
-    Raises:
-        SetupError: The folder cannot be written.
     """
     from render_agent_lab.room_generator.questions.balanced import balanced_questions
     from render_agent_lab.room_generator.write import write_questions

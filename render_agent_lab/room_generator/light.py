@@ -69,15 +69,15 @@ class Space:
         is_blocked[inside] = self.full[tuple(cells[inside].T)]
         return is_blocked
 
-    def open_way(self, start: Array, direction: Array, distance: Array) -> NDArray[np.bool_]:
+    def open_way(
+        self,
+        start: Array,  # start points, (n, 3) metres
+        direction: Array,  # (n, 3) unit vectors
+        distance: Array,  # lengths, (n,) metres
+    ) -> NDArray[np.bool_]:
         """Return which rays are unobstructed.
 
         The last two voxels before the end are ignored, because the end itself may be on a surface.
-
-        Args:
-            start: Start points, (n, 3) metres.
-            direction: (n, 3) unit vectors.
-            distance: Lengths, (n,) metres.
         """
         free = np.ones(len(start), bool)
         reach = 1.2 * VOXEL

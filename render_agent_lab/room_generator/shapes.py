@@ -77,14 +77,14 @@ def subdivide(low: float, high: float, step: float, *between: float) -> Array:
     return np.concatenate([*pieces, [high]])
 
 
-def lattice_surface(points: Array, paint: Paint, keep: NDArray[np.bool_] | None = None) -> Mesh:
-    """Return the surface through a lattice of points.
-
-    Args:
-        points: (rows, columns, 3); the front is the side from which rows go up and columns go right.
-        paint: Colours of the points.
-        keep: (rows - 1, columns - 1) mask of the cells to keep; None keeps all.
-    """
+def lattice_surface(
+    # (rows, columns, 3); the front is the side from which rows go up and columns go right
+    points: Array,
+    paint: Paint,
+    # (rows - 1, columns - 1) mask of the cells to keep; None keeps all
+    keep: NDArray[np.bool_] | None = None,
+) -> Mesh:
+    """Return the surface through a lattice of points."""
     return paint_lattices([(points, keep)], paint)
 
 
@@ -112,16 +112,14 @@ def _triangles(rows: int, columns: int, keep: NDArray[np.bool_] | None) -> Faces
     return np.concatenate([cells[:, [0, 1, 2]], cells[:, [0, 2, 3]]])
 
 
-def panel(origin: Any, right: Any, up: Any, step: float, paint: Paint) -> Mesh:
-    """Return a flat parallelogram that faces right × up.
-
-    Args:
-        origin: A corner, (3,) metres.
-        right: One side, (3,) metres.
-        up: The other side, (3,) metres.
-        step: Vertex spacing in metres.
-        paint: Colours of the points.
-    """
+def panel(
+    origin: Any,  # a corner, (3,) metres
+    right: Any,  # one side, (3,) metres
+    up: Any,  # the other side, (3,) metres
+    step: float,  # vertex spacing in metres
+    paint: Paint,
+) -> Mesh:
+    """Return a flat parallelogram that faces right × up."""
     return lattice_surface(_parallelogram(origin, right, up, step), paint)
 
 

@@ -18,25 +18,15 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """B states for each of M members, with all K candidates.
+    """B states for each of M members, with all K candidates."""
 
-    Attributes:
-        seen: First result of `extract`, (M, B, T, D).
-        asked: Second result of `extract`, (M, B, T, D).
-        context: (M, B); equal numbers mean the same view and question.
-        values: Moves, (M, K, H, A).
-        known: Mask of moves, (M, K, H).
-        state: (M, K) index of the state each candidate belongs to; -1 is padding.
-        good: (M, K) mask of good candidates.
-    """
-
-    seen: torch.Tensor
-    asked: torch.Tensor
-    context: torch.Tensor
-    values: torch.Tensor
-    known: torch.Tensor
-    state: torch.Tensor
-    good: torch.Tensor
+    seen: torch.Tensor  # first result of `extract`, (M, B, T, D)
+    asked: torch.Tensor  # second result of `extract`, (M, B, T, D)
+    context: torch.Tensor  # (M, B); equal numbers mean the same view and question
+    values: torch.Tensor  # moves, (M, K, H, A)
+    known: torch.Tensor  # mask of moves, (M, K, H)
+    state: torch.Tensor  # (M, K) index of the state each candidate belongs to; -1 is padding
+    good: torch.Tensor  # (M, K) mask of good candidates
 
 
 class PreparedExamples:

@@ -29,16 +29,7 @@ CEILING = (
 
 
 def save_verifier(ensemble: Ensemble, folder: Path, learned: Mapping[str, Any]) -> None:
-    """Write a verifier to a folder.
-
-    Args:
-        ensemble: The trained members.
-        folder: Created if missing.
-        learned: JSON object for the card: the encoder, the runs and scenes trained on, and held-out accuracy.
-
-    Raises:
-        SetupError: The folder cannot be written.
-    """
+    """Write a verifier to a folder."""
     card = {
         "format": FORMAT,
         "members": ensemble.members,

@@ -21,17 +21,11 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """Accuracy of the choices in S states that have good and bad candidates.
+    """Accuracy of the choices in S states that have good and bad candidates."""
 
-    Attributes:
-        fused: (S,) 1 if the candidate with the best mean rank was good, else 0.
-        members: (M, S) the same for each member alone.
-        chance: (S,) share of good candidates, the expected accuracy of a random choice.
-    """
-
-    fused: FloatArray
-    members: FloatArray
-    chance: FloatArray
+    fused: FloatArray  # (S,) 1 if the candidate with the best mean rank was good, else 0
+    members: FloatArray  # (M, S) the same for each member alone
+    chance: FloatArray  # (S,) share of good candidates, the expected accuracy of a random choice
 
     def to_json(self) -> dict[str, object]:
         """Return the means over states, None if there are no states."""

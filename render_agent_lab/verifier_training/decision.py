@@ -66,12 +66,6 @@ def good_moves(
     Moves that clearly show a named thing for the first time are good. If there are none, and for room sizes, moves
     that show about as much new surface as the best are good. If the named things are unknown, only the move at index
     `right` is good.
-
-    Args:
-        question: The question.
-        found: As in `Decision`.
-        surface: As in `Decision`.
-        right: Index of the move made, if it led to a correct answer.
     """
     if (found > 0).any():
         good: NDArray[np.bool_] = found > 0

@@ -44,13 +44,6 @@ def read_decisions(
 
     Candidates are those that the run logged with their views. If it logged none, they are the move made and moves of
     other turns in the same scene, applied at the current camera.
-
-    Args:
-        folder: The run.
-        report: Called with the name of each scene when it is started.
-
-    Raises:
-        SetupError: The views of the run do not show the scenes, or its model did not choose them.
     """
     parts = folder.parts
     if not (parts.free and parts.faithful):

@@ -19,20 +19,12 @@ BATCH_SIZE = 32  # views encoded per batch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One state with its candidates.
-
-    Attributes:
-        features: Features of the view and the question; shared between states that have the same.
-        histories: N candidate histories.
-        good: (N,) bool mask with at least one good candidate.
-
-    Raises:
-        ValueError: `good` violates these constraints.
-    """
+    """One state with its candidates."""
 
     features: Features
+    """Features of the view and the question; shared between states that have the same."""
     histories: Histories
-    good: NDArray[np.bool_]
+    good: NDArray[np.bool_]  # (N,) bool mask with at least one good candidate
 
     def __post_init__(self) -> None:
         if self.good.shape != (len(self.histories),) or self.good.dtype != np.bool_:

@@ -64,10 +64,6 @@ def fit_ensemble(
 
     The members share only the examples: weights and data order depend on the seed and the member's index. Returns the
     weights of the last epoch; held-out results are not used for selection.
-
-    Raises:
-        ValueError: An example does not fit the shape.
-        SetupError: There are fewer than two examples, or the loss diverged.
     """
     if len(examples) < 2:
         raise SetupError(f"training needs at least 2 states, but there are {len(examples)}")

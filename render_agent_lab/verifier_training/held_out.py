@@ -17,17 +17,15 @@ SURFACE = "new surface"
 
 
 def measure_success(
-    decisions: Sequence[Decision], scores: Sequence[FloatArray], *, named: bool = False
+    decisions: Sequence[Decision],
+    scores: Sequence[FloatArray],  # the ensemble's scores of each, (M, K)
+    *,
+    named: bool = False,
 ) -> dict[str, FloatArray]:
     """Return the success of each selection method per decision, (S,) each, 0 to 1.
 
     Methods are the ensemble (`learned`), its members, `geometry`, SURFACE (the move with the most new surface, which
     uses no boxes) and `random`. Ties count as their mean, because the first candidate may be the move that was made.
-
-    Args:
-        decisions: S decisions with good and bad candidates.
-        scores: The ensemble's scores of each, (M, K).
-        named: Count a move as a success only if it shows a named object.
     """
     rates: dict[str, list[float]] = {}
     for decision, rows in zip(decisions, scores, strict=True):

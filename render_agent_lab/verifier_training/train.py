@@ -59,11 +59,7 @@ def train(
     wishes: TrainingOptions = TrainingOptions(),
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Train a verifier on runs, write it to `output`, and return the data of its card.
-
-    Raises:
-        SetupError: `output` already has a verifier, the runs have too few decisions, or the encoder is unavailable.
-    """
+    """Train a verifier on runs, write it to `output`, and return the data of its card."""
     if (output / CARD).exists():
         raise SetupError(f"{output} already contains a verifier. Choose another --to.")
     encoder = make_encoder(wishes.encoder, wishes.device)

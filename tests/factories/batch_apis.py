@@ -241,20 +241,18 @@ class Job:
 
 
 class BatchServer(NativeServer):
-    """A direct API with its batch API.
-
-    Attributes:
-        paid: Every request that was answered, by job or directly, as JSON.
-        faults: For each further request in a job: EXPIRED, CANCELED, BROKEN or None.
-        failures: For each further job: why it fails as a whole, or None.
-        polls: Polls before a further job is done.
-        submissions: The numbers of requests of the jobs.
-    """
+    """A direct API with its batch API."""
 
     def __init__(self, name, script=()):
         self.jobs_api, self.jobs, self.files, self.uploaded = JOBS[name][0](), {}, {}, b""
-        self.paid, self.faults, self.failures, self.submissions = [], [], [], []
-        self.polls, self.polled, self.has_jobs = 2, 0, True
+        self.paid, self.submissions = (
+            [],
+            [],
+        )  # every request answered, as JSON; request counts of jobs
+        self.faults = []  # for each further request in a job: EXPIRED, CANCELED, BROKEN or None
+        self.failures = []  # for each further job: why it fails as a whole, or None
+        self.polls = 2  # polls before a further job is done
+        self.polled, self.has_jobs = 0, True
         self.job_name, self.file_name = JOBS[name][2:]
         super().__init__("responses" if name == "chat" else name, script)
         self.stub = JOBS[name][1]()

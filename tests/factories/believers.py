@@ -60,15 +60,13 @@ class Believer:
     """Explores and answers like `witness`, with panoramas, and reports the clearly visible objects as beliefs.
 
     A forgetful one requests the map once more after it has seen all named objects, and then knows nothing.
-
-    Args:
-        eyes: Visibility of objects; None if no images, or other images, are shown.
     """
 
     def __init__(
         self,
         questions: Sequence[Question],
         seed: int,
+        # visibility of objects; None if no images, or other images, are shown
         eyes: QuestionVisibility | None,
         *,
         walks: bool,

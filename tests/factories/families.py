@@ -32,11 +32,7 @@ QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 def small_family(
     name: str, device: str = "cpu", dtype: str = "float32", seed: int = 0, tokenizer: Any = None
 ) -> Pretrained:
-    """Return a small model of a family and its processor.
-
-    Args:
-        tokenizer: Must have Qwen's and the family's special tokens; built by default.
-    """
+    """Return a small model of a family and its processor."""
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     patch_torchvision()

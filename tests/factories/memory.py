@@ -5,15 +5,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class FakeMemory:
-    """Device memory of a fixed size.
+    """Device memory of a fixed size."""
 
-    Args:
-        size: Total bytes.
-        taken: Bytes in use by other processes; tests may change it at any time.
-    """
-
-    size: int
-    taken: int = 0
+    size: int  # total bytes
+    taken: int = 0  # bytes in use by other processes; tests may change it at any time
     peak_bytes: int = field(default=0, init=False)
 
     def total(self) -> int:

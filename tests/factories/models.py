@@ -48,17 +48,12 @@ def small_qwen3_vl(
     directory: Path,
     seed: int = 0,
     tokenizer: Any = None,
+    # smallest and largest image area in pixels; others are resized
     size: Mapping[str, int] = NO_RESIZING,
 ) -> Path:
     """Write a Qwen3-VL of about 0.4 million float32 weights with its processor; return the directory.
 
     An image of 32 × 32 pixels is one token.
-
-    Args:
-        directory: Where to write it.
-        seed: Seed of the weights.
-        tokenizer: Must have Qwen's special tokens; by default, a byte-level tokenizer of about 320 tokens.
-        size: Smallest and largest image area in pixels; others are resized.
     """
     made = small_family("qwen3_vl", seed=seed, tokenizer=tokenizer or small_tokenizer())
     made.processor.image_processor.size = dict(size)

@@ -55,12 +55,7 @@ def bottom(vertices):
 
 
 class RoomPhysics:
-    """Checks edits of one room.
-
-    Args:
-        scene: The unchanged scene.
-        question: A question about it.
-    """
+    """Checks edits of one room."""
 
     def __init__(self, scene, question):
         self.scene = scene

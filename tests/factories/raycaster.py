@@ -53,12 +53,7 @@ class RayCaster:
         self._levels: WeakKeyDictionary[Material, Levels] = WeakKeyDictionary()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Render a scene.
-
-        Raises:
-            RenderError: The scene is a point cloud, or a face refers to a missing vertex, for which
-                Open3D would end the process.
-        """
+        """Render a scene."""
         check_size(width, height)
         tree = self._trees.get(scene)
         if tree is None:
@@ -99,19 +94,13 @@ class RayCaster:
     def _shown(
         self,
         scene: Scene,
-        faces: NDArray[np.int32],
-        uvs: NDArray[np.float32],
+        faces: NDArray[np.int32],  # hit faces, (n,)
+        uvs: NDArray[np.float32],  # barycentric coordinates of the hits, (n, 2)
         camera: Camera | MapCamera,
-        pixels: tuple[FloatArray, FloatArray],
+        pixels: tuple[FloatArray, FloatArray],  # u and v of each ray's pixel, (n,) each
         size: tuple[int, int],
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return the colours of hits, (n, 3), and a mask of the opaque ones, (n,).
-
-        Args:
-            faces: Hit faces, (n,).
-            uvs: Barycentric coordinates of the hits, (n, 2).
-            pixels: u and v of each ray's pixel, (n,) each.
-        """
+        """Return the colours of hits, (n, 3), and a mask of the opaque ones, (n,)."""
         colours, solid = np.empty((len(faces), 3), np.uint8), np.ones(len(faces), bool)
         if scene.faces is None or not len(faces):
             return colours, solid

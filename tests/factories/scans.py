@@ -78,12 +78,7 @@ def as_scene(points, faces=None, floor=0.0, ceiling=2.7):
 
 
 def ply(elements, order="binary_little_endian", newline="\n"):
-    """Return the bytes of a PLY file.
-
-    Args:
-        elements: (name, properties, rows). A property is (type, name) or (count type, type, name); a
-            row has a number, or a sequence, per property.
-    """
+    """Return the bytes of a PLY file."""
     header = ["ply", f"format {order} 1.0", "comment made for a test"]
     body = b""
     sign = ">" if order == "binary_big_endian" else "<"

@@ -34,21 +34,14 @@ DOWN_SECONDS = 0.25
 
 
 class StubServer:
-    """Local HTTP server, one connection per request, that records requests and can inject faults.
-
-    Args:
-        answer: Returns status, headers and body for a method, path and body.
-        faults: One entry per chat request; None answers normally, as do requests after the last entry. Kinds:
-            refuse, reset, close, cut, stall, garbage, no choices, or (status, headers, body).
-        port: The port; 0 chooses a free one.
-        sight: Returns the reply to the body of a request of a sight check, which is recorded in `sight_checks` only.
-            None treats it like any other request.
-    """
+    """Local HTTP server, one connection per request, that records requests and can inject faults."""
 
     def __init__(
         self,
         answer: Answer,
-        faults: Sequence[Fault | None] = (),
+        faults: Sequence[
+            Fault | None
+        ] = (),  # per chat request; None answers normally, as after the last
         port: int = 0,
         *,
         sight: Callable[[bytes], str] | None = read_code,

@@ -68,11 +68,7 @@ def read_code(body: bytes) -> str:
 
 
 def seen_as(see: Callable[[list[Image.Image]], list[Image.Image]]) -> Callable[[bytes], str]:
-    """Return the replies of a model that reads the last image it sees.
-
-    Args:
-        see: Returns what the model sees of the images of a request.
-    """
+    """Return the replies of a model that reads the last image it sees."""
 
     def reply(body: bytes) -> str:
         seen = see(images_of(body))

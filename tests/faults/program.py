@@ -24,16 +24,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Fault:
-    """Counts events and acts at one of them; without an action, only writes the counts to the file `note`.
-
-    Args:
-        folder: The runs folder.
-        note: A file that is created when the fault occurs.
-        kind: The kind of event.
-        at: The number of the event.
-        action: The method to call.
-        options: Arguments of the action.
-    """
+    """Counts events and acts at one of them; without an action, only writes the counts to the file `note`."""
 
     def __init__(self, folder, note, kind="writes", at=0, action=None, **options):
         self.folder, self.note = os.path.realpath(folder), Path(note)

@@ -38,24 +38,14 @@ SQUARE_SPACINGS = 2.3  # half the diagonal of a cloud's splats in point spacings
 
 
 def cut_faces(
-    lines: NDArray[np.bool_],
+    lines: NDArray[np.bool_],  # section lines, (H, W) bool
     surface: NDArray[np.bool_],
     higher: NDArray[np.bool_],
     facing: NDArray[np.int8],
     metres_per_pixel: float,
     at_line: float = AT_LINE_METRES,
 ) -> NDArray[np.bool_]:
-    """Return the pixels of cut faces, (H, W) bool.
-
-    Args:
-        lines: Section lines, (H, W) bool.
-        surface: Pixels with surface below the cut, (H, W) bool. There is none between the two sides of a wall, so
-            nothing needs to be hidden there.
-        higher: See `surface_above_cut`.
-        facing: See `level_face_orientation`.
-        metres_per_pixel: Scale of the map.
-        at_line: Metres; see `wall_reach`.
-    """
+    """Return the pixels of cut faces, (H, W) bool. `surface` marks pixels with surface below the cut, (H, W)."""
     # Only the bounding box of lines and higher surface matters, plus one pixel on each side.
     part = tuple(
         slice(max(int(occupied[0]) - 1, 0), int(occupied[-1]) + 2)
@@ -122,20 +112,13 @@ def _fill_cut_faces(
 
 
 def surface_above_cut(
-    renderer: Renderer, scene: Scene, camera: MapCamera, ceiling: float, size: tuple[int, int]
+    renderer: Renderer,
+    scene: Scene,
+    camera: MapCamera,
+    ceiling: float,  # height at which the storey ends, metres, world frame
+    size: tuple[int, int],  # width and height of the map in pixels
 ) -> NDArray[np.bool_]:
-    """Return the map pixels, (H, W) bool, with surface above the cut, excluding the ceiling.
-
-    Args:
-        renderer: Draws the scene from above.
-        scene: The scene.
-        camera: Camera of the map.
-        ceiling: Height at which the storey ends, metres, world frame.
-        size: Width and height of the map in pixels.
-
-    Raises:
-        RenderError: The scene cannot be drawn.
-    """
+    """Return the map pixels, (H, W) bool, with surface above the cut, excluding the ceiling."""
     under, renderer = ceiling - UNDER_CEILING_METRES, without_colours(renderer)
     above = MapCamera(
         camera.centre, max(ceiling, float(scene.bounds[1, 2])) + 1, camera.metres_per_pixel
@@ -149,18 +132,16 @@ def surface_above_cut(
 
 
 def level_face_orientation(
-    scene: Scene, camera: MapCamera, ceiling: float, visible_faces: NDArray[np.int32]
+    scene: Scene,
+    camera: MapCamera,
+    ceiling: float,  # height at which the storey ends, metres, world frame
+    # index of the face visible from the cut, (H, W), -1 where unknown
+    visible_faces: NDArray[np.int32],
 ) -> NDArray[np.int8]:
     """Return the orientation of level faces above the cut at the pixels of their centres, (H, W): 1 for up, -1 for
     down, else 0.
 
     All 0 unless the scene is a mesh whose floor faces point up, because some scans have arbitrarily oriented faces.
-
-    Args:
-        scene: The scene.
-        camera: Camera of the map.
-        ceiling: Height at which the storey ends, metres, world frame.
-        visible_faces: Index of the face visible from the cut, (H, W), -1 where unknown.
     """
     facing = np.zeros(visible_faces.shape, np.int8)
     if scene.faces is None:

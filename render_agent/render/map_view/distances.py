@@ -57,18 +57,16 @@ def squared_distances(marks: Any) -> Any:
 
 @kernel
 def downscale(
-    colours: Any, lines: Any, faces: Any, line_colour: Any, face_colour: Any, subpixels: Any
+    colours: Any,  # (n H, n W, 3) uint8
+    lines: Any,  # (n H, n W) bool, pixels with the colour of section lines
+    faces: Any,  # (H, W) bool, pixels whose remaining subpixels have the colour of cut faces
+    line_colour: Any,  # RGB
+    face_colour: Any,  # RGB
+    subpixels: Any,
 ) -> Any:
     """Downscale an image by n with lines and cut faces painted over it; return (H, W, 3) uint8.
 
-    Args:
-        colours: (n H, n W, 3) uint8.
-        lines: (n H, n W) bool, pixels with the colour of section lines.
-        faces: (H, W) bool, pixels whose remaining subpixels have the colour of cut faces.
-        line_colour: RGB.
-        face_colour: RGB.
-        subpixels: A tuple of n arbitrary values. Its length is a compile-time constant, which makes the inner loops three
-            times faster.
+    `subpixels` is any tuple of n values: as a compile-time constant, its length makes the loops three times faster.
     """
     height, width = faces.shape
     image = np.empty((height, width, 3), np.uint8)

@@ -31,13 +31,12 @@ class Storeys:
     def __init__(self) -> None:
         self._levels: WeakKeyDictionary[Scene, tuple[float, ...]] = WeakKeyDictionary()
 
-    def cut(self, scene: Scene, height: float | None) -> tuple[float, float]:
-        """Return the height of the cut and the ceiling for the storey at `height`, in metres, world frame.
-
-        Args:
-            scene: The scene.
-            height: Height in the storey; None for the lowest storey.
-        """
+    def cut(
+        self,
+        scene: Scene,
+        height: float | None,  # height in the storey; None for the lowest storey
+    ) -> tuple[float, float]:
+        """Return the height of the cut and the ceiling for the storey at `height`, in metres, world frame."""
         levels = self.levels(scene)
         below = [level for level in levels if height is not None and level <= height - 0.2]
         floor = max(below, default=scene.floor)
@@ -103,14 +102,12 @@ SLAB_METRES = 0.04
 CROSSING_METRES, COLUMN_METRES = 0.3, 0.1
 
 
-def section_lines(scene: Scene, camera: MapCamera, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return the pixels where the cut crosses surfaces, as lines, (H, W) bool.
-
-    Args:
-        scene: The scene.
-        camera: Camera of an image SMOOTH times the final size; its height is that of the cut.
-        size: Width and height of that image in pixels.
-    """
+def section_lines(
+    scene: Scene,
+    camera: MapCamera,
+    size: tuple[int, int],  # width and height of that image in pixels
+) -> NDArray[np.bool_]:
+    """Return the pixels where the cut, at the camera's height, crosses surfaces, as lines, (H, W) bool."""
     image = Image.new("1", size)
     pen = ImageDraw.Draw(image)
     wide = max(round(WALL_WIDTH_PIXELS * unit(size[0] // SMOOTH, size[1] // SMOOTH) * SMOOTH), 1)

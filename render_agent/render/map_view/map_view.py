@@ -63,15 +63,12 @@ class TopView:
         self._plans: WeakKeyDictionary[Scene, dict[MapCamera, FloorPlan]] = WeakKeyDictionary()
 
     def draw(
-        self, scene: Scene, camera: Camera | None, trail: Sequence[Camera]
+        self,
+        scene: Scene,
+        camera: Camera | None,
+        trail: Sequence[Camera],  # camera poses, oldest first, numbered from 1
     ) -> tuple[NDArray[np.uint8], MapCamera]:
-        """Return the map, (H, W, 3) uint8, and its camera.
-
-        Args:
-            scene: The scene.
-            camera: Current camera, drawn bold; either the last pose of the trail or the one after it.
-            trail: Camera poses, oldest first, numbered from 1.
-        """
+        """Return the map, (H, W, 3) uint8, and its camera."""
         plan = self.plan(scene, camera)
         image = Image.fromarray(plan.image.copy())
         poses = [*trail]
@@ -143,16 +140,12 @@ def _any_of_block(pixels: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def frame_room(
-    bounds: NDArray[np.float64], cut: float, plot: PlotArea, size: tuple[int, int]
+    bounds: NDArray[np.float64],  # (2, 3) metres, world frame
+    cut: float,  # height of the cut, metres, world frame
+    plot: PlotArea,
+    size: tuple[int, int],  # width and height of the image in pixels
 ) -> MapCamera:
-    """Return the map camera that fits a room into `plot`.
-
-    Args:
-        bounds: (2, 3) metres, world frame.
-        cut: Height of the cut, metres, world frame.
-        plot: Part of the image that shows the room.
-        size: Width and height of the image in pixels.
-    """
+    """Return the map camera that fits a room into `plot`."""
     width, height = size
     inner = np.array(plot.size) * (1 - 2 * MARGIN_SHARE)
     extent = np.maximum(bounds[1, :2] - bounds[0, :2], 0.1)

@@ -45,23 +45,13 @@ def write(
     image: Image.Image,
     pixel: Pixel,
     text: str,
-    size: float,
+    size: float,  # height in pixels
     *,
-    anchor: str = "mm",
+    anchor: str = "mm",  # part of the text that is at the pixel, in PIL's notation
     fill: Colour = INK,
-    edge: Colour | None = PAPER,
+    edge: Colour | None = PAPER,  # outline colour; None for no outline
 ) -> None:
-    """Write text `size` pixels high at a pixel, with an outline that makes it readable on any background.
-
-    Args:
-        image: Image to draw on.
-        pixel: Position of the anchor.
-        text: The text.
-        size: Height in pixels.
-        anchor: Part of the text that is at the pixel, in PIL's notation.
-        fill: Text colour.
-        edge: Outline colour; None for no outline.
-    """
+    """Write text `size` pixels high at a pixel, with an outline that makes it readable on any background."""
     ImageDraw.Draw(image).text(
         pixel,
         text,
@@ -175,16 +165,7 @@ def key(
     fill: Colour,
     edge: Colour,
 ) -> None:
-    """Draw the key of cut faces above the left end of the plot: a square in their colours, and its meaning.
-
-    Args:
-        image: Image to draw on.
-        plot: The plot.
-        labels: Label texts from longest to shortest. The first that fits is used; if none fits, nothing is drawn.
-        end: Pixel column where the key must end.
-        fill: Colour of cut faces.
-        edge: Colour of section lines.
-    """
+    """Draw the key of cut faces above the left end of the plot: a square in their colours, and its meaning."""
     scale = unit(*image.size)
     left, row, half, size = plot.left, plot.top / 2, 5 * scale, 13 * scale
     available = end - (left + 4 * half) - size / 2

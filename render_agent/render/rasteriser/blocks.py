@@ -28,59 +28,37 @@ POINTS_PER_BLOCK = 512
 
 @dataclass(frozen=True, eq=False)
 class MeshBlocks:
-    """A mesh in blocks.
+    """A mesh in blocks."""
 
-    Attributes:
-        vertices: (3, v) float32, metres, world frame, block by block.
-        colours: (v, 3) uint8.
-        faces: (m, 3) int32 indices into `vertices`.
-        order: (m,) int32, the scene's index of each face.
-        first_vertex: (b + 1,) int32, where each block's vertices start.
-        boxes: (b, 6) float64, lowest and highest corner of each block, metres.
-        pages: Textures of the faces.
-    """
-
-    vertices: NDArray[np.float32]
-    colours: NDArray[np.uint8]
-    faces: NDArray[np.int32]
-    order: NDArray[np.int32]
-    first_vertex: NDArray[np.int32]
-    boxes: FloatArray
+    vertices: NDArray[np.float32]  # (3, v) float32, metres, world frame, block by block
+    colours: NDArray[np.uint8]  # (v, 3) uint8
+    faces: NDArray[np.int32]  # (m, 3) int32 indices into `vertices`
+    order: NDArray[np.int32]  # (m,) int32, the scene's index of each face
+    first_vertex: NDArray[np.int32]  # (b + 1,) int32, where each block's vertices start
+    boxes: FloatArray  # (b, 6) float64, lowest and highest corner of each block, metres
     pages: Texturing
 
 
 @dataclass(frozen=True, eq=False)
 class CloudBlocks:
-    """A point cloud in blocks of POINTS_PER_BLOCK points (the last may have fewer).
+    """A point cloud in blocks of POINTS_PER_BLOCK points (the last may have fewer)."""
 
-    Attributes:
-        points: (3, n) float32, metres, world frame.
-        colours: (n, 3) uint8.
-        order: (n,) int32, the scene's index of each point.
-        radii: (b,) float64, metres, half the side of the squares that a block's points are drawn as.
-        boxes: (b, 6) float64, bounding boxes of these squares, metres.
-    """
-
-    points: NDArray[np.float32]
-    colours: NDArray[np.uint8]
-    order: NDArray[np.int32]
+    points: NDArray[np.float32]  # (3, n) float32, metres, world frame
+    colours: NDArray[np.uint8]  # (n, 3) uint8
+    order: NDArray[np.int32]  # (n,) int32, the scene's index of each point
     radii: FloatArray
-    boxes: FloatArray
+    """(b,) float64, metres, half the side of the squares that a block's points are drawn as."""
+    boxes: FloatArray  # (b, 6) float64, bounding boxes of these squares, metres
 
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """The potentially visible blocks, nearest first.
+    """The potentially visible blocks, nearest first."""
 
-    Attributes:
-        blocks: (k,) int64.
-        rectangles: (k, 4) int32, first and last-plus-one row and column that each may touch.
-        nearest: (k,) float64, the largest key (see zbuffer) that each may have.
-    """
-
-    blocks: NDArray[np.int64]
+    blocks: NDArray[np.int64]  # (k,) int64
     rectangles: NDArray[np.int32]
-    nearest: FloatArray
+    """(k, 4) int32, first and last-plus-one row and column that each may touch."""
+    nearest: FloatArray  # (k,) float64, the largest key (see zbuffer) that each may have
 
 
 def mesh_blocks(scene: Scene) -> MeshBlocks:
@@ -128,11 +106,8 @@ def visible_boxes(boxes: FloatArray, view: Projection, width: int, height: int) 
 
 @kernel
 def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
-    """Give each block its own vertices, numbered in order of use.
-
-    Returns:
-        The sorted faces with new vertex indices, (m, 3) int32; the old index of every new vertex, (v,) int32; and
-        where each block's vertices start, (b + 1,) int32.
+    """Give each block its own vertices, numbered in order of use; return the new faces, (m, 3) int32, the old index of every new
+    vertex, (v,) int32, and where each block's vertices start, (b + 1,) int32.
     """
     total = len(order)
     blocks = (total + size - 1) // size

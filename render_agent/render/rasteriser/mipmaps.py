@@ -30,46 +30,32 @@ HALVES = np.uint64(0x0080008000800080)
 
 
 class Texturing(NamedTuple):
-    """Textures in the form used by the kernels, for k materials with l levels in total.
+    """Textures in the form used by the kernels, for k materials with l levels in total."""
 
-    Attributes:
-        uv: (v, 2) float32 texture coordinates of the vertices.
-        tints: (v, 3) uint8 colours of the vertices, or empty.
-        materials: (m,) int32, material of each face, -1 without a texture; empty if no face has one.
-        texels: (t,) uint32, RGBA of all levels with red in the lowest byte; each level has a one-texel margin that
-            continues it according to its wrap mode.
-        starts: (l, 2), start of each level in `texels`, and the length of its rows.
-        scales: (l, 2), width and height of each level, times 256.
-        first: (k + 1,), first level of each material.
-        wraps: (k, 2), see WRAPS.
-        cutoffs: (k,), alpha from 0 to 255 below which a texel is a hole.
-        light: See `scans.srgb`.
-        levels: See `scans.srgb`.
-    """
-
-    uv: NDArray[np.float32]
-    tints: NDArray[np.uint8]
+    uv: NDArray[np.float32]  # (v, 2) float32 texture coordinates of the vertices
+    tints: NDArray[np.uint8]  # (v, 3) uint8 colours of the vertices, or empty
     materials: NDArray[np.int32]
+    """(m,) int32, material of each face, -1 without a texture; empty if no face has one."""
     texels: NDArray[np.uint32]
+    """(t,) uint32, RGBA of all levels with red in the lowest byte; each level has a one-texel margin that
+    continues it according to its wrap mode.
+    """
     starts: NDArray[np.uint64]
-    scales: NDArray[np.float64]
-    first: NDArray[np.int64]
-    wraps: NDArray[np.int64]
-    cutoffs: NDArray[np.float64]
+    """(l, 2), start of each level in `texels`, and the length of its rows."""
+    scales: NDArray[np.float64]  # (l, 2), width and height of each level, times 256
+    first: NDArray[np.int64]  # (k + 1,), first level of each material
+    wraps: NDArray[np.int64]  # (k, 2), see WRAPS
+    cutoffs: NDArray[np.float64]  # (k,), alpha from 0 to 255 below which a texel is a hole
     light: NDArray[np.float32]
     levels: NDArray[np.uint8]
 
 
 def texturing(
-    texture: Texture | None, sources: NDArray[np.int32], order: NDArray[np.int32]
+    texture: Texture | None,  # texture of the scene, or None
+    sources: NDArray[np.int32],  # the scene's index of each vertex, (v,)
+    order: NDArray[np.int32],  # the scene's index of each face, (m,)
 ) -> Texturing:
-    """Return the textures of a scene for the kernels; empty if it has none.
-
-    Args:
-        texture: Texture of the scene, or None.
-        sources: The scene's index of each vertex, (v,).
-        order: The scene's index of each face, (m,).
-    """
+    """Return the textures of a scene for the kernels; empty if it has none."""
     all_materials = () if texture is None else texture.materials
     textured_materials = [part for part in all_materials if part.image is not None]
     chains = [mip_levels(part) for part in textured_materials]
@@ -287,18 +273,10 @@ def show_texels(
 ) -> None:  # fmt: skip
     """Write the texture colours of a row of pixels, (w, 3) uint8; if `is_tinted`, multiply the existing colours by them.
 
-    This is a separate loop, so that all its values stay in CPU registers.
+    `places`, (2, w) uint64, are positions in the finer and the coarser level (see `texel_at`); `details`, (w,) int64, the
+    finer level times 512 plus the weight of the coarser one (0 to 256), or NO_PICTURE for pixels that stay as they are.
 
-    Args:
-        texels: See Texturing.
-        starts: See Texturing.
-        places: (2, w) uint64, positions in the finer and the coarser level; see `texel_at`.
-        details: (w,) int64, the finer level times 512 plus the weight of the coarser one (0 to 256); NO_PICTURE for
-            pixels that stay as they are.
-        is_tinted: True to multiply the existing colours, in linear light.
-        light: See Texturing.
-        levels: See Texturing.
-        colours: (w, 3) uint8, modified in place.
+    This is a separate loop, so that all its values stay in CPU registers.
     """
     for column in range(len(colours)):
         next_column = min(column + PREFETCH_PIXELS, len(colours) - 1)

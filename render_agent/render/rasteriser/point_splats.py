@@ -37,27 +37,7 @@ def draw_points(
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
-    """Draw the visible blocks, front to back, into one band of the buffer.
-
-    Args:
-        points: See CloudLevels.
-        normals: See CloudLevels.
-        starts: See CloudLevels.
-        radii: See CloudBlocks.
-        typical: Radius in metres up to which discs are not reduced.
-        block_size: Points per block.
-        blocks: See Visible.
-        rectangles: See Visible.
-        block_keys: See Visible.
-        matrix: See Projection.
-        perspective: See Projection.
-        near: See Projection.
-        scale: Pixels per metre (at 1 m depth in perspective).
-        first_row: First row of the band.
-        last_row: Last row of the band, plus one.
-        keys: (H, W) float32, -inf for empty pixels, modified in place.
-        nearest: (H, W) int32, position of the nearest point in block order, modified in place.
-    """
+    """Draw the visible blocks into a band of rows like `zbuffer.draw_faces`; `nearest` is the point's position in block order."""
     clear(keys, nearest, first_row, last_row)
     m = matrix
     width, height = np.float64(keys.shape[1]), np.float64(keys.shape[0])
@@ -276,23 +256,15 @@ CHUNK_POINTS = 1 << 20  # points merged at a time, to bound memory
 
 @dataclass(frozen=True, eq=False)
 class CloudLevels:
-    """All levels of detail of a cloud, concatenated.
-
-    Attributes:
-        blocks: The cloud's blocks. On each level, a block has 1/FEWER of the points of the previous level.
-        points: (3, n) float32, metres.
-        normals: (3, n) int8, see Scene; (3, 0) if the colours were captured.
-        colours: (n, 3) uint8.
-        order: (n,) int32, the scene's index of each point.
-        starts: (LEVELS + 1,) int64, where each level starts.
-    """
+    """All levels of detail of a cloud, concatenated."""
 
     blocks: CloudBlocks
-    points: NDArray[np.float32]
-    normals: NDArray[np.int8]
-    colours: NDArray[np.uint8]
-    order: NDArray[np.int32]
-    starts: NDArray[np.int64]
+    """The cloud's blocks. On each level, a block has 1/FEWER of the points of the previous level."""
+    points: NDArray[np.float32]  # (3, n) float32, metres
+    normals: NDArray[np.int8]  # (3, n) int8, see Scene; (3, 0) if the colours were captured
+    colours: NDArray[np.uint8]  # (n, 3) uint8
+    order: NDArray[np.int32]  # (n,) int32, the scene's index of each point
+    starts: NDArray[np.int64]  # (LEVELS + 1,) int64, where each level starts
 
 
 def cloud_levels(scene: Scene) -> CloudLevels:

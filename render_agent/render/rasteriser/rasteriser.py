@@ -46,9 +46,6 @@ def prepare(first_scene: Callable[[], Scene]) -> None:
     """Compile the kernels for a scene with a progress message, if they are not cached.
 
     Call it before the run, because compilation in a drawing thread would delay Ctrl-C.
-
-    Args:
-        first_scene: Returns the scene; only called if the kernels of any kind are not cached.
     """
     missing_kinds = [kind for kind, kernel_name in KINDS.items() if not is_cached(kernel_name)]
     if not missing_kinds:
@@ -66,14 +63,15 @@ class Rasteriser:
 
     A scene's blocks are built when it is first drawn, and freed with the scene. Splats are drawn on the GPU if gsplat
     is installed and works. `colourless` draws the same frames without colours in half the time.
-
-    Args:
-        threads: Number of drawing threads; None uses all CPUs. Pixels do not depend on it.
     """
 
     name = "rasteriser"
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        # number of drawing threads; None uses all CPUs. Pixels do not depend on it.
+        threads: int | None = None,
+    ) -> None:
         self.threads = threads or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self.threads, "render")
         self._splats: list[GaussianRasteriser | GpuGaussians] = []  # created with the first splat
@@ -88,11 +86,7 @@ class Rasteriser:
         return renderer
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera.
-
-        Raises:
-            RenderError: The image has no pixels.
-        """
+        """Draw the scene as seen by the camera."""
         check_size(width, height)
         if scene.gaussians is not None:
             with self._building:  # the splat renderer reuses its buffers

@@ -24,17 +24,14 @@ FAR_METRES = 0.12
 
 
 def splat_radii(
-    points: NDArray[np.float32], starts: NDArray[np.int32], boxes: FloatArray
+    points: NDArray[np.float32],  # (3, n) metres, in block order
+    starts: NDArray[np.int32],
+    boxes: FloatArray,  # bounding box of each block, (b, 6)
 ) -> FloatArray:
     """Return half the side of each block's splats, (b,) metres.
 
     Scans are dense near the scanner and sparse far from it, so each block has its own radius. Other blocks limit the
     radius of blocks with only stray points.
-
-    Args:
-        points: (3, n) metres, in block order.
-        starts: Start of each block, (b + 1,).
-        boxes: Bounding box of each block, (b, 6).
     """
     if points.shape[1] <= NEIGHBOUR:
         return np.full(len(starts) - 1, FALLBACK_METRES)

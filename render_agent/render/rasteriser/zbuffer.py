@@ -285,25 +285,8 @@ def draw_faces(
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     pages: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
-    """Draw the visible blocks, front to back, into one band of the buffer.
-
-    Args:
-        vertices: See MeshBlocks.
-        faces: See MeshBlocks.
-        order: See MeshBlocks.
-        first_vertex: See MeshBlocks.
-        block_size: Faces per block.
-        blocks: See Visible.
-        rectangles: See Visible.
-        block_keys: See Visible.
-        matrix: See Projection.
-        perspective: See Projection.
-        near: See Projection.
-        pages: See Texturing.
-        first_row: First row of the band.
-        last_row: Last row of the band, plus one.
-        keys: (H, W) float32, -inf for empty pixels, modified in place.
-        nearest: (H, W) int32, position of the nearest face in block order, modified in place.
+    """Draw the visible blocks, front to back, into the rows [first_row, last_row) of `keys`, (H, W) float32, -inf if empty,
+    and `nearest`, (H, W) int32, the face's position in block order.
     """
     clear(keys, nearest, first_row, last_row)
     local = np.empty((4, 3 * block_size), np.float64)
@@ -361,17 +344,15 @@ def name_faces(
 
 
 @kernel
-def cover(vertices: Any, faces: Any, face_indices: Any, matrix: Any, near: Any, mask: Any) -> None:
-    """Mark the pixels, (H, W) bool, that the given faces of a mesh cover in perspective, ignoring holes in textures.
-
-    Args:
-        vertices: (3, n) metres.
-        faces: (m, 3).
-        face_indices: Indices of the faces to draw.
-        matrix: See Projection.
-        near: See Projection.
-        mask: (H, W) bool, overwritten.
-    """
+def cover(
+    vertices: Any,  # (3, n) metres
+    faces: Any,  # (m, 3)
+    face_indices: Any,
+    matrix: Any,
+    near: Any,
+    mask: Any,  # (H, W) bool, overwritten
+) -> None:
+    """Mark the pixels, (H, W) bool, that the given faces of a mesh cover in perspective, ignoring holes in textures."""
     mask[:] = False
     height, width = mask.shape
     polygon = np.empty((4, 3), np.float64)

@@ -55,17 +55,13 @@ class BoxSurfaces:
     """Surface pieces assigned to boxes.
 
     Pieces in the same boxes and along the same sides form a group. Group 0 is in no box.
-
-    Args:
-        boxes: The boxes.
-        groups: (p + 1,) int32, the group of each piece; the last entry, read by index -1, is group 0.
-        sides: (groups, boxes) int16, bits of the sides along which the group's pieces run; -1 if not in the box.
     """
 
     def __init__(
         self,
         boxes: Sequence[OrientedBox],
-        groups: NDArray[np.int32],
+        groups: NDArray[np.int32],  # (p + 1,) group of each piece; the last entry, index -1, is 0
+        # (groups, boxes) bits of the sides along which the group's pieces run; -1 if not in the box
         sides: NDArray[np.int16],
     ) -> None:
         self.boxes = list(boxes)
@@ -82,20 +78,13 @@ class BoxSurfaces:
     @classmethod
     def holding(
         cls,
-        corners: NDArray[np.floating[Any]],
-        normals: FloatArray | None,
+        corners: NDArray[np.floating[Any]],  # corners of each piece, (p, c, 3) metres
+        normals: FloatArray | None,  # unit normals, (p, 3), or None for points
         boxes: Sequence[OrientedBox],
         *,
         is_oriented: bool = False,
     ) -> BoxSurfaces:
-        """Assign pieces of surface to boxes.
-
-        Args:
-            corners: Corners of each piece, (p, c, 3) metres.
-            normals: Unit normals, (p, 3), or None for points.
-            boxes: The boxes.
-            is_oriented: True if the normals are known to point out of the objects.
-        """
+        """Assign pieces of surface to boxes."""
         groups = np.zeros(len(corners) + 1, np.int32)
         rows: list[tuple[tuple[int, int], ...]] = [()]
         coordinates = np.ascontiguousarray(corners.transpose(1, 2, 0))
@@ -131,11 +120,7 @@ class BoxSurfaces:
 
     @classmethod
     def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
-        """Assign the faces of a mesh, or the points of a cloud, to boxes.
-
-        Raises:
-            RenderError: A face refers to a vertex that does not exist.
-        """
+        """Assign the faces of a mesh, or the points of a cloud, to boxes."""
         if scene.faces is None:
             return cls.holding(scene.points[:, None], None, boxes)
         corners = scene.points[valid_faces(scene)]
@@ -185,9 +170,6 @@ class BoxSurfaces:
 def nearest_piece(scene: Scene, point: FloatArray) -> int | None:
     """Return the index of the face (mesh) or point (cloud) closest to `point`, (3,) metres; None if there is no surface
     at the point.
-
-    Raises:
-        RenderError: A face refers to a vertex that does not exist.
     """
     from trimesh.triangles import closest_point
 
@@ -262,15 +244,12 @@ class _BoxNeighbourhood:
         return -self.high[axis] - self.half[axis], -self.low[axis] - self.half[axis]
 
     def _ring_heights(
-        self, pieces: NDArray[np.intp], height: FloatArray, level_axes: list[int]
+        self,
+        pieces: NDArray[np.intp],  # indices of the pieces along the side, (k,)
+        height: FloatArray,  # heights of their middles, (k,) metres
+        level_axes: list[int],
     ) -> tuple[float, float] | None:
-        """Return the height range of surface that continues outside the box along a side; None if there is none.
-
-        Args:
-            pieces: Indices of the pieces along the side, (k,).
-            height: Heights of their middles, (k,) metres.
-            level_axes: The two axes parallel to the side.
-        """
+        """Return the height range of surface that continues outside the box along a side; None if there is none."""
         low, high = self.low[level_axes][:, pieces], self.high[level_axes][:, pieces]
         half = self.half[level_axes][:, None]
         near = ((low <= half + RING_METRES) & (high >= -half - RING_METRES)).all(axis=0)

@@ -45,18 +45,7 @@ def may_add(visible: Any, points: Any, pose: Any, side: Any, focal: Any, reach: 
 def mark_shown(
     visible: Any, points: Any, pose: Any, depths: Any, focal: Any, reach: Any, slack: Any, per_metre: Any
 ) -> None:  # fmt: skip
-    """Mark the visible points in `visible`, (n,) bool; other entries are unchanged.
-
-    Args:
-        visible: (n,) bool, modified in place.
-        points: (n, 3) metres, world frame.
-        pose: (4, 4) camera pose; see Camera.
-        depths: (H, W) float32 metres.
-        focal: Focal length in pixels.
-        reach: Maximum distance in metres.
-        slack: float32 metres; a point may be this far behind the surface.
-        per_metre: float32 factor applied to the surface's depth before that comparison.
-    """
+    """Mark the visible points in `visible`, (n,) bool; other entries are unchanged."""
     height, width = depths.shape
     for i in range(len(points)):
         if visible[i]:
@@ -76,18 +65,14 @@ def mark_shown(
 
 @kernel
 def mark_in_frustums(
-    visible: Any, candidates: Any, points: Any, poses: Any, across: Any, upwards: Any
+    visible: Any,  # (k, n) bool, modified in place
+    candidates: Any,  # (n,) bool, the points to test
+    points: Any,  # (n, 3) metres, world frame
+    poses: Any,  # (k, 4, 4) camera poses; see Camera
+    across: Any,
+    upwards: Any,
 ) -> None:
-    """Mark which of the candidate points are in the frustum of which camera in `visible`, (k, n) bool.
-
-    Args:
-        visible: (k, n) bool, modified in place.
-        candidates: (n,) bool, the points to test.
-        points: (n, 3) metres, world frame.
-        poses: (k, 4, 4) camera poses; see Camera.
-        across: Tangent of half the horizontal field of view.
-        upwards: Tangent of half the vertical field of view.
-    """
+    """Mark which candidate points are in the frustum of which camera; `across` and `upwards` are tangents of half its angles."""
     for k in range(len(poses)):
         pose = poses[k]
         for i in range(len(points)):
@@ -119,16 +104,15 @@ def face_areas(points: Any, faces: Any) -> Any:
 
 
 @kernel
-def tally_pixels(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
+def tally_pixels(
+    groups: Any,
+    pieces: Any,  # (H * W,) piece at each pixel, -1 for none
+    angle: Any,  # (H * W,) solid angle of each pixel, or empty to skip them
+    count: Any,
+) -> Any:
     """Return the number of pixels of each group, (count,), and their total solid angle, (count,) steradians.
 
     Group 0, which is in no box, is not counted.
-
-    Args:
-        groups: (p + 1,) group of each piece of surface; the last entry is for pixels without a piece.
-        pieces: (H * W,) piece at each pixel, -1 for none.
-        angle: (H * W,) solid angle of each pixel, or empty to skip them.
-        count: Number of groups.
     """
     areas, angles = np.zeros(count), np.zeros(count)
     current, area, total = 0, 0.0, 0.0  # running totals of the current group
@@ -147,27 +131,16 @@ def tally_pixels(groups: Any, pieces: Any, angle: Any, count: Any) -> Any:
 
 @kernel
 def angle_of_faces(
-    points: Any,
-    faces: Any,
+    points: Any,  # (n, 3) metres
+    faces: Any,  # (m, 3)
     face_indices: Any,
     matrix: Any,
     near: Any,
-    width: Any,
-    height: Any,
-    focal: Any,
+    width: Any,  # image width in pixels
+    height: Any,  # image height in pixels
+    focal: Any,  # focal length in pixels
 ) -> Any:
-    """Return the solid angle, in steradians, of the pixels covered by the given faces of a mesh, drawn alone.
-
-    Args:
-        points: (n, 3) metres.
-        faces: (m, 3).
-        face_indices: Indices of the faces to draw, all with finite corners.
-        matrix: See Projection.
-        near: See Projection.
-        width: Image width in pixels.
-        height: Image height in pixels.
-        focal: Focal length in pixels.
-    """
+    """Return the solid angle, in steradians, of the pixels covered by the given faces of a mesh, drawn alone."""
     mask = np.empty((height, width), np.bool_)
     cover(points.T, faces, face_indices, matrix, near, mask)
     # The angles are symmetric, so one quadrant is enough.

@@ -76,16 +76,14 @@ class Surface:
 
 
 def sample_surface(
-    scene: Scene, count: int = MAX_POINTS, samples: NDArray[np.floating[Any]] | None = None
+    scene: Scene,
+    count: int = MAX_POINTS,
+    # dense samples of a cloud's surface, (s, 3) metres, if they already exist
+    samples: NDArray[np.floating[Any]] | None = None,
 ) -> FloatArray:
     """Sample points on the surface within a scene's bounds, (n, 3) metres. Deterministic.
 
     Each point represents the same area of a mesh, or one occupied cell of CELL_METRES of a cloud.
-
-    Args:
-        scene: The scene.
-        count: Maximum number of points.
-        samples: Dense samples of a cloud's surface, (s, 3) metres, if they already exist.
     """
     rng = np.random.default_rng(0)
     if scene.faces is None:

@@ -40,22 +40,16 @@ MIN_CLEAR_SHARE, MIN_CLEAR_AREA = 0.3, 0.002
 
 
 class ObjectSighting(Struct, frozen=True, array_like=True):
-    """Visibility of one box in one view.
+    """Visibility of one box in one view."""
 
-    Attributes:
-        view: Number of the view in its question.
-        box: Number of the box.
-        area: Pixels that show it.
-        share: Visible share, 0 to 1: its solid angle in the view relative to its solid angle without occlusion and
-            image edges.
-        distance: Metres from the camera to the closest point of the box.
-    """
-
-    view: int
+    view: int  # number of the view in its question
     box: int
     area: float = 0.0
     share: float = 0.0
-    distance: float = math.inf
+    """Visible share, 0 to 1: its solid angle in the view relative to its solid angle without occlusion and
+    image edges.
+    """
+    distance: float = math.inf  # metres from the camera to the closest point of the box
 
     def is_clear(self, size: tuple[int, int]) -> bool:
         """Return True if the box is clearly visible in a view of `size` pixels.
@@ -69,23 +63,16 @@ class ObjectSighting(Struct, frozen=True, array_like=True):
 
 
 class ObjectVisibility:
-    """Measures the visibility of objects in views of a scene. Use it in the thread that owns the renderer.
-
-    Args:
-        renderer: Draws the scene.
-        scene: The scene.
-        boxes: All known objects, in the scene's frame. Surface in several boxes belongs to the smallest.
-        size: Width and height of the images that areas refer to.
-        max_width: Maximum width in pixels at which pixels are counted.
-    """
+    """Measures the visibility of objects in views of a scene. Use it in the thread that owns the renderer."""
 
     def __init__(
         self,
         renderer: Renderer,
         scene: Scene,
+        # all known objects, in the scene's frame; surface in several boxes belongs to the smallest
         boxes: Sequence[OrientedBox],
         size: tuple[int, int],
-        max_width: int = MAX_WIDTH_PIXELS,
+        max_width: int = MAX_WIDTH_PIXELS,  # maximum width in pixels at which pixels are counted
     ) -> None:
         self.renderer = renderer
         self.scene = scene
@@ -97,17 +84,11 @@ class ObjectVisibility:
         self._grown = [box.grown(MARGIN_METRES) for box in boxes]
 
     def look(
-        self, camera: Camera, box_numbers: Sequence[int] | None = None
+        self,
+        camera: Camera,
+        box_numbers: Sequence[int] | None = None,  # numbers of the boxes; None for all
     ) -> list[ObjectSighting]:
-        """Return the visibility of boxes from a camera.
-
-        Args:
-            camera: The camera.
-            box_numbers: Numbers of the boxes; None for all.
-
-        Raises:
-            RenderError: The scene cannot be drawn.
-        """
+        """Return the visibility of boxes from a camera."""
         areas, angles = self.count(self.frame(camera), camera)
         numbers = range(len(self.boxes)) if box_numbers is None else box_numbers
         return self.sightings(areas, angles, camera.position, numbers)
@@ -122,11 +103,7 @@ class ObjectVisibility:
         return self._sums(frame, camera, camera.position, angles)
 
     def map_areas(self, camera: MapCamera) -> FloatArray:
-        """Return the number of pixels that show each box on a map without overlays, (boxes,).
-
-        Raises:
-            RenderError: The map cannot be drawn.
-        """
+        """Return the number of pixels that show each box on a map without overlays, (boxes,)."""
         scale = camera.metres_per_pixel * self.size[0] / self.counted[0]
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
@@ -134,19 +111,13 @@ class ObjectVisibility:
         return self._sums(frame, coarse, above, np.empty(0))[0]
 
     def sightings(
-        self, areas: FloatArray, angles: FloatArray, position: Vector, box_numbers: Iterable[int]
+        self,
+        areas: FloatArray,  # pixels of each box in views from one position, (boxes,)
+        angles: FloatArray,  # solid angle of each box in these views, (boxes,) steradians
+        position: Vector,  # metres, world frame
+        box_numbers: Iterable[int],
     ) -> list[ObjectSighting]:
-        """Return the visibility of the boxes `box_numbers`, recorded as view 0.
-
-        Args:
-            areas: Pixels of each box in views from one position, (boxes,).
-            angles: Solid angle of each box in these views, (boxes,) steradians.
-            position: Metres, world frame.
-            box_numbers: Numbers of the boxes.
-
-        Raises:
-            RenderError: An object cannot be drawn alone.
-        """
+        """Return the visibility of the boxes `box_numbers`, recorded as view 0."""
         counts, distances = self._surfaces.seen_from(position), self._surfaces.distances(position)
         sightings = []
         for number in box_numbers:
@@ -204,14 +175,13 @@ class ObjectVisibility:
         pieces[v, u] = np.arange(len(points))
         return surfaces, pieces
 
-    def _unoccluded_angle(self, groups: NDArray[np.bool_], number: int, position: Vector) -> float:
-        """Return the solid angle of an object seen from a position without occlusion.
-
-        Args:
-            groups: (groups,) bool, the groups that count as the object from there.
-            number: Number of its box.
-            position: Metres, world frame.
-        """
+    def _unoccluded_angle(
+        self,
+        groups: NDArray[np.bool_],  # (groups,) bool, the groups that count as the object from there
+        number: int,
+        position: Vector,  # metres, world frame
+    ) -> float:
+        """Return the solid angle of an object seen from a position without occlusion."""
         pieces, scene = self._surfaces.pieces(groups), self.scene
         views = cameras_around(self._grown[number], position)
         if scene.faces is not None:

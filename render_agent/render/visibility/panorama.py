@@ -21,24 +21,12 @@ MAX_ELEVATION_DEGREES = 80.0  # surface steeper above or below the horizon is ig
 def visible_points(
     scene: Scene,
     renderer: Renderer,
-    cameras: Sequence[Camera],
+    cameras: Sequence[Camera],  # cameras at one place with the same field of view, (k,)
     aspect: float,
-    points: FloatArray,
-    reach: float = math.inf,
+    points: FloatArray,  # points of the surface, (n, 3) metres
+    reach: float = math.inf,  # maximum distance in metres
 ) -> NDArray[np.bool_]:
-    """Return which cameras see which surface points, (k, n).
-
-    Args:
-        scene: The scene.
-        renderer: Draws depth.
-        cameras: Cameras at one place with the same field of view, (k,).
-        aspect: Width of their images over the height.
-        points: Points of the surface, (n, 3) metres.
-        reach: Maximum distance in metres.
-
-    Raises:
-        RenderError: The scene cannot be drawn.
-    """
+    """Return which cameras see which surface points, (k, n)."""
     from render_agent.render.visibility.counting import mark_in_frustums, mark_shown
 
     reference = cameras[0]

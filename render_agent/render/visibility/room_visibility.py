@@ -30,43 +30,28 @@ Pose = tuple[str, Camera | MapCamera]
 
 @dataclass(eq=False)
 class PoseVisibility:
-    """What is visible from one pose.
+    """What is visible from one pose."""
 
-    Attributes:
-        areas: Pixels of each box, (boxes,).
-        angles: Solid angle of each box, (boxes,) steradians.
-        near: Share of the image that shows surface closer than NEAR_METRES.
-        nearest: Median depth of these pixels in metres, inf if there are none.
-        empty: Share of the image where nothing was scanned.
-        covered: Visible points of the room's visible surface, (points,) bool; None until requested.
-        sightings: Sightings requested so far, by box number.
-    """
-
-    areas: FloatArray
-    angles: FloatArray
-    near: float = 0.0
-    nearest: float = float("inf")
-    empty: float = 0.0
+    areas: FloatArray  # pixels of each box, (boxes,)
+    angles: FloatArray  # solid angle of each box, (boxes,) steradians
+    near: float = 0.0  # share of the image that shows surface closer than NEAR_METRES
+    nearest: float = float("inf")  # median depth of these pixels in metres, inf if there are none
+    empty: float = 0.0  # share of the image where nothing was scanned
     covered: NDArray[np.bool_] | None = None
+    """Visible points of the room's visible surface, (points,) bool; None until requested."""
     sightings: dict[int, ObjectSighting] = field(default_factory=dict)
+    """Sightings requested so far, by box number."""
 
 
 class RoomVisibility:
-    """A scene and its ground truth. Use it in the thread that owns the renderers passed to its methods.
-
-    Args:
-        scene: The scene.
-        space: Returns its free space.
-        facts: Ground truth, with boxes in the scene's frame.
-        size: Width and height of the views in pixels.
-    """
+    """A scene and its ground truth. Use it in the thread that owns the renderers passed to its methods."""
 
     def __init__(
         self,
         scene: Scene,
         space: Callable[[], FreeSpace],
-        facts: Facts,
-        size: tuple[int, int],
+        facts: Facts,  # ground truth, with boxes in the scene's frame
+        size: tuple[int, int],  # width and height of the views in pixels
     ) -> None:
         self.scene: Scene | None = scene
         self.space: Callable[[], FreeSpace] | None = space
@@ -198,19 +183,9 @@ class Rooms:
         name: str,
         scene: Callable[[], Scene],
         space: Callable[[], FreeSpace],
-        facts: Facts = NO_FACTS,
+        facts: Facts = NO_FACTS,  # ground truth in the frame of its file
     ) -> RoomVisibility:
-        """Return the room of a scene, open.
-
-        Args:
-            name: Name of the room.
-            scene: Loads its scene.
-            space: Returns its free space.
-            facts: Ground truth in the frame of its file.
-
-        Raises:
-            SceneError: The scan cannot be read.
-        """
+        """Return the room of a scene, open."""
         room = self._rooms.pop(name, None)
         if room is None:
             room_scene = scene()
@@ -231,11 +206,7 @@ def named_boxes(question: Question, room: RoomVisibility) -> list[int]:
 def clearly_visible_boxes(
     question: Question, room: RoomVisibility, views: Iterable[View], renderer: Renderer
 ) -> frozenset[int]:
-    """Return the numbers of the boxes that a question names and at least one of the views shows clearly.
-
-    Raises:
-        RenderError: A view cannot be drawn.
-    """
+    """Return the numbers of the boxes that a question names and at least one of the views shows clearly."""
     box_numbers = named_boxes(question, room)
     return frozenset(
         sighting.box

@@ -45,17 +45,9 @@ CLOSING_SECONDS = 2  # time for open requests to finish at shutdown
 
 
 class LocalServer:
-    """Serves the routes of a site in a background thread until `close`.
+    """Serves the routes of a site in a background thread until `close`; port 0 is any free one. Raises SetupError.
 
-    Args:
-        port: TCP port; 0 picks a free one.
-        check: Checks every request.
-
-    Attributes:
-        token: Secret that requests must contain; pages need it only to POST.
-
-    Raises:
-        SetupError: The port is in use or invalid.
+    `token` is the secret that requests must contain; pages need it only to POST.
     """
 
     def __init__(self, port: int = 0, check: Check = check_request) -> None:
@@ -79,12 +71,7 @@ class LocalServer:
         return f"http://{ADDRESS}:{self.port}/"
 
     def start(self, routes: Sequence[BaseRoute], lifespan: Lifespan[Any] | None = None) -> None:
-        """Start serving in background threads; route handlers may run concurrently.
-
-        Args:
-            routes: The routes.
-            lifespan: Returns an asynchronous context that is entered while the server runs.
-        """
+        """Start serving in background threads; route handlers may run concurrently."""
         site = Router(routes, redirect_slashes=False, lifespan=lifespan)
         self._server = uvicorn.Server(
             uvicorn.Config(

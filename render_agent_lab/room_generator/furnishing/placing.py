@@ -48,24 +48,15 @@ class Placer:
     def put(
         self,
         piece: BuiltPiece,
-        where: Array,
-        turn: float,
+        where: Array,  # centre of its footprint, (2,) metres
+        turn: float,  # rotation in degrees
         room: int,
+        # height of its lowest point in metres; None puts it on the floor or the rug there
         height: float | None = None,
         support: Item | None = None,
         anywhere: bool = False,
     ) -> Item | None:
-        """Place a piece.
-
-        Args:
-            piece: The piece to place.
-            where: Centre of its footprint, (2,) metres.
-            turn: Rotation in degrees.
-            room: Index of the room.
-            height: Height of its lowest point in metres; None puts it on the floor or the rug there.
-            support: The item it is placed on.
-            anywhere: Also allow positions in front of doors and windows, and in walls.
-        """
+        """Place a piece."""
         low = self._ground(piece, where, turn) if height is None else height
         item = Item(piece, np.array([*where, low]), turn, room, support)
         if not anywhere and not self._is_allowed(item):

@@ -105,16 +105,15 @@ class BuiltPiece:
         return CATALOGUE[self.kind].label
 
 
-def build_piece(kind: str, rng: np.random.Generator, step: float, **proportions: Any) -> BuiltPiece:
+def build_piece(
+    kind: str,
+    rng: np.random.Generator,
+    step: float,  # vertex spacing on large parts in metres
+    **proportions: Any,
+) -> BuiltPiece:
     """Build a piece of furniture.
 
     The piece is centred on the z axis and rests on z = 0 (for hanging pieces, the lowest point is there).
-
-    Args:
-        kind: Name in the catalogue.
-        rng: Decides proportions and materials.
-        step: Vertex spacing on large parts in metres.
-        proportions: Fixed dimensions, passed to the function of the kind.
     """
     piece = Piece(rng, step)
     CATALOGUE[kind].build(piece, **proportions)

@@ -37,13 +37,6 @@ class Piece:
     """Collects the parts of a piece, in its own frame.
 
     Metres; x points right seen from behind, the front faces -y, z is up from the surface it rests on.
-
-    Args:
-        rng: Decides proportions and colours.
-        step: Vertex spacing on large parts.
-
-    Attributes:
-        top: Height of the surface for other items, None if there is none.
     """
 
     def __init__(self, rng: np.random.Generator, step: float) -> None:

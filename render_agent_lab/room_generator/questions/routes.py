@@ -47,23 +47,15 @@ FILL = "[please fill in]"
 
 @dataclass(frozen=True, eq=False)
 class RouteStop:
-    """The state of a walk after a leg.
+    """The state of a walk after a leg."""
 
-    Attributes:
-        position: (2,) metres.
-        reached: Object next to the position.
-        heading: (2,) direction of the leg.
-        turns: Turns so far.
-        passed: Start object, object faced at the start, and the objects reached since.
-        actions: Actions so far, as in the question.
-    """
-
-    position: Array
+    position: Array  # (2,) metres
     reached: AnnotatedObject
-    heading: Array
+    heading: Array  # (2,) direction of the leg
     turns: tuple[str, ...]
     passed: tuple[AnnotatedObject, ...]
-    actions: tuple[str, ...]
+    """Start object, object faced at the start, and the objects reached since."""
+    actions: tuple[str, ...]  # actions so far, as in the question
 
 
 def turn_of(angle: float) -> str | None:

@@ -74,11 +74,7 @@ def inject_fault(engine, monkeypatch, fault):
 
 
 def limit_memory(engine, monkeypatch, tokens):
-    """Limit the model's memory to a number of tokens, including padding and replies.
-
-    Returns:
-        A list to which (rows, tokens, fits) is appended for every batch.
-    """
+    """Limit the model's memory to a number of tokens, including padding and replies."""
     batches = []
     generate = engine.model.generate
 

@@ -158,22 +158,7 @@ def draw_band(
     background: Any,
     first_row: Any, last_row: Any, depths: Any, primitives: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Draw the rows first_row … last_row-1.
-
-    Args:
-        records: See `ewa.project`.
-        slots: Records of the visible Gaussians from front to back, (n,).
-        bounds: Their bounds in the image, (n, 4).
-        sources: The scene's index of each, (n,) int32.
-        near: See Projection.
-        perspective: See Projection.
-        background: RGB from 0 to 1.
-        first_row: First row.
-        last_row: Last row plus one.
-        depths: (H, W) float32, written.
-        primitives: (H, W) int32, written.
-        colours: (H, W, 3) uint8, written.
-    """
+    """Draw the rows first_row … last_row-1."""
     width = colours.shape[1]
     across = (width + TILE - 1) // TILE
     starts, positions = lists(bounds, first_row, last_row, across)

@@ -202,28 +202,6 @@ def project(
     """Project the Gaussians of the visible blocks first … last-1, and return the number in the image.
 
     Records, bounds, sources and keys are written contiguously, starting at slot first * block_size.
-
-    Args:
-        points: See GaussianBlocks.
-        covariance: See GaussianBlocks.
-        opacities: See GaussianBlocks.
-        harmonics: See Gaussians.
-        order: See GaussianBlocks.
-        block_size: Gaussians per block.
-        blocks: Visible blocks.
-        first: First visible block of this task.
-        last: Last visible block plus one.
-        matrix: See Projection.
-        perspective: See Projection.
-        near: See Projection.
-        eye: Camera position, (3,) metres; unused for maps, which look straight down everywhere.
-        axes: (3, 3), from the world frame to that of the harmonics.
-        width: Image width in pixels.
-        height: Image height in pixels.
-        records: (k, RECORD) float32, written.
-        bounds: (k, 4) int32, first and last-plus-one row and column, written.
-        sources: (k,) int32, the scene's index of each, written.
-        keys: (k,) uint64, depth, then the slot of the record, written.
     """
     m = matrix
     slot = first * block_size

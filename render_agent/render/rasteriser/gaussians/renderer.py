@@ -32,21 +32,14 @@ InBands = Callable[[Callable[[tuple[int, int]], None], int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class GaussianBlocks:
-    """The Gaussians of a scene in blocks of GAUSSIANS_PER_BLOCK (the last may have fewer).
+    """The Gaussians of a scene in blocks of GAUSSIANS_PER_BLOCK (the last may have fewer)."""
 
-    Attributes:
-        points: (n, 3) float32, metres, world frame.
-        covariances: (n, 6) float32, square metres.
-        opacities: (n,) float32.
-        order: (n,) int32, the scene's index of each.
-        boxes: (b, 6) float64, bounding boxes of the visible extent of each block's Gaussians, metres.
-    """
-
-    points: NDArray[np.float32]
-    covariances: NDArray[np.float32]
-    opacities: NDArray[np.float32]
-    order: NDArray[np.int32]
+    points: NDArray[np.float32]  # (n, 3) float32, metres, world frame
+    covariances: NDArray[np.float32]  # (n, 6) float32, square metres
+    opacities: NDArray[np.float32]  # (n,) float32
+    order: NDArray[np.int32]  # (n,) int32, the scene's index of each
     boxes: FloatArray
+    """(b, 6) float64, bounding boxes of the visible extent of each block's Gaussians, metres."""
 
 
 def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
