@@ -58,32 +58,20 @@ Need = Ask | Barrier | Draw | Judge
 
 @dataclass(frozen=True, slots=True)
 class TurnRequests:
-    """The requests to the model in one turn.
+    """The requests to the model in one turn."""
 
-    Attributes:
-        requests: One per wording of the question.
-        wordings: The text of each wording, in the first turn of a question with several wordings.
-        events: Faults that occurred while preparing the requests, by kind.
-    """
-
-    requests: tuple[Request, ...]
+    requests: tuple[Request, ...]  # one per wording of the question
     wordings: tuple[str, ...] = ()
-    events: tuple[str, ...] = ()
+    """The text of each wording, in the first turn of a question with several wordings."""
+    events: tuple[str, ...] = ()  # faults that occurred while preparing the requests, by kind
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The parts of a run that agents use.
-
-    Attributes:
-        prompt: Builds the messages.
-        views: Renders the views that candidate moves lead to.
-        verifiers: Score candidates.
-        seed: Seed of the run.
-    """
+    """The parts of a run that agents use."""
 
     prompt: Prompt
-    views: ViewProvider
+    views: ViewProvider  # renders the views that candidate moves lead to
     verifiers: Sequence[Verifier] = ()
     seed: int = 0
 
@@ -94,25 +82,18 @@ class Agent:
 
     Subclasses request more replies (`ask`) and choose one of them (`choose`). Decisions must depend only on the
     state, the replies and the seed, so that a resumed run repeats them.
-
-    Attributes:
-        form: Spelling in `--agent`, with K for the number of samples and R for the number of wordings.
-        verifiers: Default verifiers; None if the agent does not use verifiers.
-        draws: True if the agent renders the views that candidates lead to.
-        shows_all: True if the model is shown the views of all candidates.
-        text: The value of `--agent`.
-        samples: Replies per request.
-        wordings: Number of wordings of the question.
     """
 
     form: ClassVar[str] = "single"
+    """Spelling in `--agent`, with K for the number of samples and R for the number of wordings."""
     verifiers: ClassVar[Sequence[str] | None] = None
-    draws: ClassVar[bool] = False
-    shows_all: ClassVar[bool] = False
+    """Default verifiers; None if the agent does not use verifiers."""
+    draws: ClassVar[bool] = False  # True if the agent renders the views that candidates lead to
+    shows_all: ClassVar[bool] = False  # True if the model is shown the views of all candidates
 
     text: str
-    samples: int = 1
-    wordings: int = 1
+    samples: int = 1  # replies per request
+    wordings: int = 1  # number of wordings of the question
 
     @property
     def candidates(self) -> int:
@@ -132,38 +113,17 @@ class Agent:
     def ask(
         self, tools: Tools, context: TurnContext, request: Request
     ) -> Generator[Need, Any, TurnRequests]:
-        """Prepare the requests of a turn.
-
-        Args:
-            tools: The parts of the run.
-            context: The turn to decide.
-            request: The request for a single reply.
-
-        Yields:
-            Requests to the scheduler.
-
-        Returns:
-            The requests whose replies become the candidates.
-        """
+        """Prepare the requests of a turn."""
         yield from ()
         return TurnRequests((replace(request, num_samples=self.samples),))
 
     def choose(
-        self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
+        self,
+        tools: Tools,
+        context: TurnContext,
+        candidates: Sequence[Candidate],  # the parsed replies, in order
     ) -> Generator[Need, Any, Evidence | None]:
-        """Choose one of the candidates.
-
-        Args:
-            tools: The parts of the run.
-            context: The turn to decide.
-            candidates: The parsed replies, in order.
-
-        Yields:
-            Requests to the scheduler.
-
-        Returns:
-            The candidates, the chosen one and the reasons; None to use the only candidate.
-        """
+        """Return the candidates, the chosen one and the reasons; None to use the only candidate."""
         yield from ()
         return None
 

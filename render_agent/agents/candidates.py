@@ -37,24 +37,12 @@ def choose_best(
     context: TurnContext,
     evidence: Evidence,
     candidates: Sequence[Candidate],
+    # picks one from the candidates and their fused scores, (K,)
     pick: Callable[[Sequence[Candidate], FloatArray], Candidate],
 ) -> Generator[Need, Any, Evidence]:
     """Score the candidates with the verifiers and choose the best one.
 
     If no verifier returns a score, the choice in `evidence` is kept.
-
-    Args:
-        tools: Provides the verifiers.
-        context: The turn.
-        evidence: The default choice.
-        candidates: The candidates to score.
-        pick: Picks one from the candidates and their fused scores, (K,).
-
-    Yields:
-        Requests to the scheduler.
-
-    Returns:
-        The evidence with scores and choice.
     """
     verdicts = yield from _verdicts(tools, context, tuple(candidates))
     values = fuse_scores(verdicts)

@@ -112,13 +112,11 @@ class Rephrase(Lookahead):
         return tuple(requests)
 
 
-def best_of_best_group(candidates: Sequence[Candidate], values: FloatArray) -> Candidate:
-    """Return the best candidate of the group with the highest mean score; the first group wins a tie.
-
-    Args:
-        candidates: The scored candidates of all groups.
-        values: Their scores, (K,).
-    """
+def best_of_best_group(
+    candidates: Sequence[Candidate],
+    values: FloatArray,  # their scores, (K,)
+) -> Candidate:
+    """Return the best candidate of the group with the highest mean score; the first group wins a tie."""
     groups: dict[int, list[int]] = {}
     for index, candidate in enumerate(candidates):
         groups.setdefault(candidate.group, []).append(index)

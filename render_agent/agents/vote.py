@@ -101,16 +101,11 @@ def _first_winning(candidates: Sequence[Candidate], answer_vote: Ballot) -> Cand
     return candidates[answer_vote.votes.index(answer_vote.winner)]
 
 
-def ballot(question: Question, votes: Sequence[str | None]) -> Ballot | None:
-    """Count the votes on an answer; the question's metric determines the winner.
-
-    Args:
-        question: The question.
-        votes: Canonical answer of each sample; None if it gave none.
-
-    Returns:
-        The result, or None if no sample has an answer.
-    """
+def ballot(
+    question: Question,
+    votes: Sequence[str | None],  # canonical answer of each sample; None if it gave none
+) -> Ballot | None:
+    """Count the votes on an answer; the question's metric determines the winner. None if no sample has an answer."""
     answers = [vote for vote in votes if vote is not None]
     if not answers:
         return None

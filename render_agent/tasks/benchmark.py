@@ -66,22 +66,14 @@ class Benchmark(ABC):
 
 @dataclass(frozen=True)
 class PackageBenchmark(Benchmark):
-    """A benchmark provided by a function in an installed package.
-
-    Attributes:
-        name: The value of `--benchmark`.
-        load: Takes the options of the run and returns the questions.
-    """
+    """A benchmark provided by a function in an installed package."""
 
     name: str
     load: Callable[[RunConfig], Sequence[Question]]
+    """Takes the options of the run and returns the questions."""
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions.
-
-        Raises:
-            QuestionsError: The function returns no questions, objects of another type, or duplicate ids.
-        """
+        """Return the questions."""
         source = f"benchmark {self.name!r} of {registry.package('benchmark', self.name)}"
         questions: dict[str, Question] = {}
         for index, question in enumerate(self.load(config)):

@@ -17,46 +17,18 @@ class Choice:
     """
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Check that all requirements are met. Must be fast and must not load models.
-
-        Args:
-            config: The options of the run.
-            questions: The remaining questions.
-
-        Raises:
-            SetupError: A requirement is missing.
-            UsageError: Another option conflicts with the component.
-        """
+        """Check that all requirements are met. Must be fast and must not load models."""
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Check that models and clusters used by this process are available.
-
-        Args:
-            config: The options of the run.
-
-        Raises:
-            SetupError: A model or cluster is not available.
-        """
+        """Check that models and clusters used by this process are available."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the files that the component reads, with their current digests.
-
-        Args:
-            config: The options of the run.
-            questions: The questions of the run.
-
-        Raises:
-            SetupError: A file cannot be read.
-        """
+        """Return the files that the component reads, with their current digests."""
         return ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the facts that `config.json` records about the component in addition to the options.
 
         Must be fast and must not load models.
-
-        Args:
-            config: The options of the run.
-            questions: The questions of the run.
         """
         return {}

@@ -22,14 +22,12 @@ BACK_DEGREES = (
 )
 
 
-def bearing(position: Array, facing: Array, target: Array) -> float:
-    """Return the angle from the facing direction to a target in degrees, -180 to 180, left positive.
-
-    Args:
-        position: Where the observer stands, (2,) or (3,) metres.
-        facing: The point that the observer faces, (2,) or (3,) metres.
-        target: The target, (2,) or (3,) metres.
-    """
+def bearing(
+    position: Array,  # where the observer stands, (2,) or (3,) metres
+    facing: Array,  # the point that the observer faces, (2,) or (3,) metres
+    target: Array,  # the target, (2,) or (3,) metres
+) -> float:
+    """Return the angle from the facing direction to a target in degrees, -180 to 180, left positive."""
     to_facing, to_target = (facing - position)[:2], (target - position)[:2]
     cross = to_facing[0] * to_target[1] - to_facing[1] * to_target[0]
     return math.degrees(math.atan2(float(cross), float(to_facing @ to_target)))
@@ -68,18 +66,10 @@ MIN_DISTANCE_METRES = 0.4  # minimum distance between two objects
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
-    """Compute the answer from the boxes of a scene.
+    """Return the answer computed from the boxes: a letter, a text without options, or a number in the unit asked for; None if unclear.
 
     Sizes are the longest axes of boxes. Distances are between the closest points of two boxes, and directions between
     their centres. Routes and appearance orders cannot be computed from boxes.
-
-    Args:
-        question: The question.
-        facts: The boxes of its scene.
-
-    Returns:
-        A letter, or the text if the question has no options; lengths and areas in the unit that the question names.
-        None if the answer cannot be computed.
     """
     kind = question.type
     if kind == "room_size_estimation":
@@ -137,14 +127,12 @@ def length_unit(question: Question) -> tuple[str, bool] | None:
     return None if match is None else (match[2], bool(match[1]))
 
 
-def _in_unit(question: Question, metres: float, digits: int) -> str:
-    """Convert metres (or square metres) to the question's unit.
-
-    Args:
-        question: The question.
-        metres: A length, or an area.
-        digits: Decimals for metres and feet; centimetres are rounded to integers.
-    """
+def _in_unit(
+    question: Question,
+    metres: float,
+    digits: int,  # decimals for metres and feet; centimetres are rounded to integers
+) -> str:
+    """Convert metres (or square metres) to the question's unit."""
     default = ("centimeters" if question.type == "object_size_estimation" else "meters"), False
     unit, _ = length_unit(question) or default
     power = 2 if question.type == "room_size_estimation" else 1

@@ -33,17 +33,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Ground truth of a scene.
-
-    Attributes:
-        counts: Category -> number of objects.
-        room_size: Floor area in square metres.
-        boxes: Category -> boxes in the frame of the scene's file.
-    """
+    """Ground truth of a scene."""
 
     counts: Mapping[str, int]
-    room_size: float
-    boxes: Mapping[str, Sequence[OrientedBox]]
+    room_size: float  # floor area in square metres
+    boxes: Mapping[str, Sequence[OrientedBox]]  # category -> boxes in the frame of the scene's file
 
 
 def load_facts(
@@ -55,18 +49,6 @@ def load_facts(
 
     Sources are the official annotations, including those from which a scene is built, and the files that `make-rooms`
     writes next to a scan.
-
-    Args:
-        questions: The questions.
-        annotations: File or folder of official annotations, as in `--annotations`.
-        skip: Files to skip because they have changed since a run. If given, missing official annotations are skipped
-            too, and so are unreadable files, with a warning.
-
-    Returns:
-        Scene -> ground truth; scenes without ground truth are missing.
-
-    Raises:
-        QuestionsError: A file has an unknown format.
     """
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
@@ -109,11 +91,7 @@ def _tolerate_damage(is_tolerated: bool) -> Iterator[None]:
 
 
 def annotated_facts(path: Path) -> dict[str, Facts]:
-    """Read the official annotations in a file or folder, by scene.
-
-    Raises:
-        QuestionsError: A file has an unknown format.
-    """
+    """Read the official annotations in a file or folder, by scene."""
     return {
         scene: Facts(annotation.counts, annotation.room_size, _by_label(annotation.objects))
         for scene, annotation in read_annotations(path).items()
@@ -132,11 +110,7 @@ def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:
-    """Return the distinct files that `load_facts` may read.
-
-    Raises:
-        QuestionsError: A file has an unknown format.
-    """
+    """Return the distinct files that `load_facts` may read."""
     scans = {question.scan for question in questions}
     paths = _annotation_paths(scans, annotations)
     files = [file for path in paths for file in find_annotation_files(path)]
@@ -164,16 +138,11 @@ class SceneFrame(Protocol):
         ...
 
 
-def place_facts(facts: Facts, scene: SceneFrame) -> Facts:
-    """Transform the boxes of a scene from the frame of its file to that of the loaded scene.
-
-    Args:
-        facts: Ground truth in the frame of the file.
-        scene: The loaded scene, whose coordinates may be shifted and mirrored.
-
-    Returns:
-        Ground truth in the frame of the scene. Left and right follow the mirrored room.
-    """
+def place_facts(
+    facts: Facts,  # ground truth in the frame of the file
+    scene: SceneFrame,
+) -> Facts:
+    """Transform boxes from the frame of the file to that of the loaded scene, which may be shifted and mirrored."""
     boxes = {
         label: [_transform_box(box, scene.origin, scene.mirrored_at) for box in group]
         for label, group in facts.boxes.items()

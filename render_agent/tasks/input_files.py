@@ -43,30 +43,19 @@ _digest_cache: dict[tuple[Path, Signature], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """The current state of a file that a run depends on.
-
-    Attributes:
-        section: Where `config.json` records it.
-        name: Path, or a name for a group of files.
-        kind: Noun for error messages, such as "scan".
-        digest: SHA-256; None if the file is missing.
-        may_appear: True if a run can be resumed even if the file was missing or unrecorded before.
-        may_be_unrecorded: True if a run can be resumed even if the file was unrecorded, as in older versions.
-    """
+    """The current state of a file that a run depends on."""
 
     section: Section
-    name: str
-    kind: str
-    digest: str | None
+    name: str  # path, or a name for a group of files
+    kind: str  # noun for error messages, such as "scan"
+    digest: str | None  # SHA-256; None if the file is missing
     may_appear: bool = False
+    """True if a run can be resumed even if the file was missing or unrecorded before."""
     may_be_unrecorded: bool = False
+    """True if a run can be resumed even if the file was unrecorded, as in older versions."""
 
     def differs(self, digests: Digests) -> bool:
-        """Return True if the file differs from that at the start of the run.
-
-        Args:
-            digests: Digests at the start of the run, by name.
-        """
+        """Return True if the file differs from that at the start of the run."""
         previous = digests.get(self.name)
         if self.may_appear and previous is None:
             return False
@@ -76,11 +65,7 @@ class InputFile:
 
 
 def sha256(path: Path, stop: Event | None = None) -> str:
-    """Return the SHA-256 of a file. A file is not read again unless it was written since it was last hashed.
-
-    Raises:
-        SetupError: The file cannot be read.
-    """
+    """Return the SHA-256 of a file. A file is not read again unless it was written since it was last hashed."""
     with os_errors(SetupError, f"read {path}"), path.open("rb", buffering=0) as file:
         before = _signature(file.fileno())
         if (path, before) in _digest_cache:

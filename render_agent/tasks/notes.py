@@ -25,13 +25,7 @@ def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: bool) -> list[str]:
-    """Return the caveats due to a subset of the benchmark, counterparts, stand-ins for scans, or missing scans.
-
-    Args:
-        config: The options of the run.
-        questions: The questions of the run.
-        blind: True if the model sees nothing, so that no scans are needed.
-    """
+    """Return the caveats due to a subset of the benchmark, counterparts, stand-ins for scans, or missing scans."""
     notes = (
         []
         if config.subset == OPTIONS["subset"].default

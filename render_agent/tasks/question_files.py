@@ -37,16 +37,7 @@ Rows = list[dict[str, Any]]
 
 
 def load_questions(path: Path, benchmark: str) -> list[Question]:
-    """Read the questions of a file, in order and without their scans.
-
-    Args:
-        path: The question file.
-        benchmark: Name of the benchmark, stored in each question.
-
-    Raises:
-        QuestionsError: The file or one of its rows is malformed, or two rows have the same id. The message names the
-            row.
-    """
+    """Read the questions of a file, in order and without their scans."""
     questions: dict[str, Question] = {}
     for number, row in enumerate(read_rows(path), 1):
         try:
@@ -64,10 +55,6 @@ def read_rows(path: Path) -> Rows:
 
     A .jsonl file has one object per line, a .json file a list of objects, and a .tsv file a header row, as written by
     VLMEvalKit. Reading .parquet requires pyarrow.
-
-    Raises:
-        QuestionsError: The file cannot be read, or has another structure.
-        SetupError: pyarrow is required but not installed.
     """
     kind = path.suffix.lower()
     if kind == ".csv":

@@ -22,23 +22,13 @@ VSIBENCH_ONLY = ("subset", "annotations")  # options that apply only to VSI-Benc
 
 @dataclass(frozen=True)
 class QuestionFile(Benchmark):
-    """A question file with scans in the same folder, such as that of the bundled rooms.
-
-    Attributes:
-        path: The question file.
-        benchmark: Name of the benchmark.
-    """
+    """A question file with scans in the same folder, such as that of the bundled rooms."""
 
     path: Path
     benchmark: str
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions in the file, with their scans.
-
-        Raises:
-            QuestionsError: A row is malformed, or there are no scans.
-            UsageError: An option does not apply to this benchmark.
-        """
+        """Return the questions in the file, with their scans."""
         refuse_vsibench_options(config)
         return load_with_scans(self.path, self.benchmark)
 
@@ -51,12 +41,7 @@ ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
 
 
 def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:
-    """Raise UsageError if an option was passed that applies only to VSI-Bench.
-
-    Args:
-        config: The options of the run.
-        own_questions: True if the benchmark also reads the file in `--questions`.
-    """
+    """Raise UsageError if an option was passed that applies only to VSI-Bench."""
     if config.questions is not None and not own_questions:
         raise UsageError(
             "--questions applies only to VSI-Bench's question file. Pass any other file as --benchmark FILE."
@@ -73,11 +58,7 @@ def load_bundled_rooms() -> list[Question]:
 
 
 def load_rooms(folder: Path) -> list[Question]:
-    """Return the questions of a folder written by `make-rooms`, in order, with the scans of its rooms.
-
-    Raises:
-        QuestionsError: The folder has no question file or no scans, or a row is malformed.
-    """
+    """Return the questions of a folder written by `make-rooms`, in order, with the scans of its rooms."""
     path = folder / QUESTIONS
     if not path.is_file():
         raise QuestionsError(
@@ -87,15 +68,7 @@ def load_rooms(folder: Path) -> list[Question]:
 
 
 def load_with_scans(path: Path, benchmark: str) -> list[Question]:
-    """Read a question file whose scans are in the same folder, named SCENE.ply, SCENE.glb and so on.
-
-    Args:
-        path: The question file.
-        benchmark: Name of the benchmark.
-
-    Raises:
-        QuestionsError: A row is malformed, or no scan was found.
-    """
+    """Read a question file whose scans are in the same folder, named SCENE.ply, SCENE.glb and so on."""
     questions = load_questions(path, benchmark)
     scenes = {question.scene for question in questions}
     scans = {scene: find_in_folder(path.parent, scene) for scene in scenes}

@@ -25,17 +25,12 @@ NAME_COLUMNS = ("id", "dataset", "scene_name")  # columns used in file names
 Row = Mapping[str, Any]
 
 
-def question_from_row(row: Row, benchmark: str, scan: Path | None) -> Question:
-    """Convert a row in VSI-Bench's format to a question.
-
-    Args:
-        row: Values by column name. Texts are kept verbatim; ids and names are converted to strings.
-        benchmark: Name of the benchmark.
-        scan: File of the scene; None if it is not known yet.
-
-    Raises:
-        QuestionsError: A value is missing or invalid.
-    """
+def question_from_row(
+    row: Row,
+    benchmark: str,
+    scan: Path | None,  # file of the scene; None if it is not known yet
+) -> Question:
+    """Convert a row in VSI-Bench's format to a question."""
     metric = row.get("metric")
     if metric is not None and metric not in registry.names("metric"):
         raise QuestionsError(
@@ -118,12 +113,7 @@ def is_finite(value: Any) -> bool:
 
 
 def check_name(column: str, text: str) -> None:
-    """Raise QuestionsError if a name contains control or invisible characters.
-
-    Args:
-        column: One of NAME_COLUMNS, for the message.
-        text: The name.
-    """
+    """Raise QuestionsError if a name contains control or invisible characters."""
     if not is_plain(text):  # ids of side dialogues use a control character as separator
         raise QuestionsError(
             f"{column} {short_repr(text)} contains a control character or an invisible character. Remove it."

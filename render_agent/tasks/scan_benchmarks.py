@@ -30,28 +30,16 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ScanBenchmark(ScannedBenchmark):
-    """A benchmark read from its authors' file, passed as `--questions`.
-
-    Attributes:
-        name: The value of `--benchmark`.
-        read: Reads the questions of a file.
-        file: Name of the authors' file, for error messages.
-        beside: Returns the other files that belong to a question file.
-    """
+    """A benchmark read from its authors' file, passed as `--questions`."""
 
     name: str
-    read: Callable[[Path], list[Question]]
-    file: str
+    read: Callable[[Path], list[Question]]  # reads the questions of a file
+    file: str  # name of the authors' file, for error messages
     beside: Callable[[Path], list[Path]] = lambda path: []
+    """Returns the other files that belong to a question file."""
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions without their scans.
-
-        Raises:
-            QuestionsError: The file is malformed or has duplicate ids.
-            SetupError: The file is missing.
-            UsageError: An option applies to VSI-Bench only.
-        """
+        """Return the questions without their scans."""
         refuse_vsibench_options(config, own_questions=True)
         questions = self.read(self._path(config))
         if len({question.id for question in questions}) < len(questions):
@@ -59,11 +47,7 @@ class ScanBenchmark(ScannedBenchmark):
         return questions
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions are read from.
-
-        Raises:
-            SetupError: A file is missing.
-        """
+        """Return the files that the questions are read from."""
         path = self._path(config)
         return [path, *self.beside(path)]
 
@@ -81,10 +65,6 @@ def read_sqa3d(path: Path) -> list[Question]:
 
     The text of a question is its situation followed by the question itself. The start pose is that of the annotation.
     As in SQA3D's tables, the first word of a question determines its type.
-
-    Raises:
-        QuestionsError: A file is malformed, or an annotation is missing.
-        SetupError: The annotation file is missing.
     """
     annotations = {
         str(entry["question_id"]): entry
@@ -113,11 +93,7 @@ def read_sqa3d(path: Path) -> list[Question]:
 
 
 def sqa3d_annotations(path: Path) -> list[Path]:
-    """Return the annotation file that belongs to a question file of SQA3D.
-
-    Raises:
-        SetupError: The file is missing.
-    """
+    """Return the annotation file that belongs to a question file of SQA3D."""
     annotations = path.with_name(path.name.replace("_questions_", "_sqa_annotations_"))
     if annotations == path or not annotations.is_file():
         raise SetupError(
@@ -128,11 +104,7 @@ def sqa3d_annotations(path: Path) -> list[Path]:
 
 
 def read_scanqa(path: Path) -> list[Question]:
-    """Read ScanQA's questions. Those of the test sets have no answers and are not scored.
-
-    Raises:
-        QuestionsError: The file is malformed.
-    """
+    """Read ScanQA's questions. Those of the test sets have no answers and are not scored."""
     return [
         _question(
             "scanqa", entry, "scanqa", str(entry["question"]), entry.get("answers"), "exact-match"
@@ -142,11 +114,7 @@ def read_scanqa(path: Path) -> list[Question]:
 
 
 def read_openeqa(path: Path) -> list[Question]:
-    """Read the questions of OpenEQA (open-eqa-v0.json) about ScanNet scenes; answers are scored by a judge.
-
-    Raises:
-        QuestionsError: The file is malformed, or has no question about a ScanNet scene.
-    """
+    """Read the questions of OpenEQA (open-eqa-v0.json) about ScanNet scenes; answers are scored by a judge."""
     questions = []
     for entry in _entries(path, None, "question_id", "question", "episode_history"):
         scene = re.search(r"scene\d{4}_\d{2}", str(entry["episode_history"]))
@@ -180,11 +148,7 @@ REVSI_DATASETS = {
 
 
 def read_revsi(path: Path) -> list[Question]:
-    """Read ReVSI's questions, whose rows are as on the hub and in lmms-eval.
-
-    Raises:
-        QuestionsError: A row is malformed.
-    """
+    """Read ReVSI's questions, whose rows are as on the hub and in lmms-eval."""
     questions = []
     for number, row in enumerate(read_rows(path), 1):
         kind, scene = str(row.get("question_type")), str(row.get("scene_id", row.get("scene_name")))
@@ -208,16 +172,7 @@ def read_revsi(path: Path) -> list[Question]:
 
 
 def _entries(path: Path, key: str | None, *fields: str) -> list[Entry]:
-    """Read a list of entries from a JSON file.
-
-    Args:
-        path: The file.
-        key: Key of the list, if the file contains an object.
-        *fields: Required fields of each entry.
-
-    Raises:
-        QuestionsError: The file cannot be read, or an entry lacks a field.
-    """
+    """Read a list of entries from a JSON file."""
     with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
         data: Any = parse_json(read_bounded(path).decode("utf-8-sig"))
     entries = data.get(key) if key is not None and isinstance(data, dict) else data
@@ -241,20 +196,7 @@ def _question(
     metric: str,
     start: StartPose | None = None,
 ) -> Question:
-    """Return a question about a ScanNet scene with a text as its answer.
-
-    Args:
-        benchmark: Name of the benchmark.
-        entry: Provides `question_id` and `scene_id`.
-        kind: Question type.
-        text: The question.
-        answers: List of answers, or of objects with the key `answer`.
-        metric: Name of the metric.
-        start: Start pose.
-
-    Raises:
-        QuestionsError: A name contains invalid characters, or the question is too long.
-    """
+    """Return a question about a ScanNet scene with a text as its answer."""
     for column, name in (
         ("id", entry["question_id"]),
         ("scene_name", entry["scene_id"]),

@@ -57,16 +57,7 @@ def with_scans(
     roots: Roots,
     annotations: str | None = None,
 ) -> list[Question]:
-    """Return the questions with the scans of their scenes; `scan` is None if it was not found.
-
-    Args:
-        questions: The questions.
-        roots: The root folders of each data set.
-        annotations: Official annotations, used to build stand-in rooms for missing scans.
-
-    Raises:
-        SetupError: A root folder does not exist, a scene name is ambiguous, or no scan was found at all.
-    """
+    """Return the questions with their scans, or stand-in rooms built from `annotations`; `scan` is None if not found."""
     _check_folders(roots)
     stand_ins = {} if annotations is None else _stand_ins(annotations)
     scenes = {(question.dataset, question.scene) for question in questions}
@@ -157,12 +148,7 @@ def missing_scans(questions: Iterable[Question]) -> list[Missing]:
 
 
 def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
-    """Raise SetupError if questions have no scan.
-
-    Args:
-        questions: The questions.
-        places: Data set -> phrase that says where its scans were expected.
-    """
+    """Raise SetupError if questions have no scan."""
     if text := missing_text(questions, places):
         raise SetupError(
             f"{text}. Add the files (--dry-run lists them all), or skip their questions with --allow-missing."
@@ -172,15 +158,10 @@ def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> 
 def missing_text(
     questions: Sequence[Question],
     places: Mapping[str, str] = MappingProxyType({}),
+    # the largest number of scenes to name per data set; None names all
     max_named: int | None = MAX_NAMED_SCENES,
 ) -> str:
-    """Return a text that names the scenes without a scan; empty if there are none.
-
-    Args:
-        questions: All questions.
-        places: Data set -> phrase that says where its scans were expected.
-        max_named: The largest number of scenes to name per data set; None names all.
-    """
+    """Return a text that names the scenes without a scan; empty if there are none."""
     missing = missing_scans(questions)
     if not missing:
         return ""

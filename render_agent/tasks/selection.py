@@ -26,18 +26,7 @@ from render_agent.util.sanitize import escape_name
 def choose_questions(
     config: RunConfig, *, blind: bool = False, changes: Sequence[ChangePlan] = ()
 ) -> list[Question]:
-    """Return the questions of a run, in order and with their scans.
-
-    Args:
-        config: The options of the run.
-        blind: True if the model sees nothing, so that no scans are needed.
-        changes: Changes for which counterparts are added.
-
-    Raises:
-        QuestionsError: The filters leave no question, or a file is malformed.
-        SetupError: Questions or scans are missing; with `--allow-missing`, only if there is no scan at all.
-        UsageError: Options conflict.
-    """
+    """Return the questions of a run, in order and with their scans."""
     if config.ply is not None:
         return [single_question(config)]
     questions = shard_of(undivided_questions(config), config.shard)
@@ -51,12 +40,7 @@ def choose_questions(
 
 
 def undivided_questions(config: RunConfig) -> list[Question]:
-    """Return the questions that the filters select from a benchmark, in order, before `--shard` is applied.
-
-    Raises:
-        QuestionsError: The filters leave no question, or a file is malformed.
-        SetupError: Questions are missing.
-    """
+    """Return the questions that the filters select from a benchmark, in order, before `--shard` is applied."""
     questions = filter_questions(find_benchmark(config).questions(config), config)
     if not questions:
         raise QuestionsError(
@@ -67,19 +51,14 @@ def undivided_questions(config: RunConfig) -> list[Question]:
     return questions[: config.limit]
 
 
-def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]:
+def shard_of(
+    questions: Sequence[Question],
+    shard: str | None,  # "I/N" with I from 1 to N; None for all questions
+) -> list[Question]:
     """Return the questions of one shard, in order.
 
     Shard I/N contains the questions of every N-th scene, starting at the I-th. Each question is in exactly one shard, and
     all questions about a scene are in the same shard.
-
-    Args:
-        questions: All questions.
-        shard: "I/N" with I from 1 to N; None for all questions.
-
-    Raises:
-        QuestionsError: The shard is empty.
-        UsageError: `shard` is malformed.
     """
     if shard is None:
         return list(questions)
@@ -99,11 +78,7 @@ def shard_of(questions: Sequence[Question], shard: str | None) -> list[Question]
 
 
 def question_files(config: RunConfig) -> list[Path]:
-    """Return the files that the questions of a run are read from.
-
-    Raises:
-        SetupError: A file is missing.
-    """
+    """Return the files that the questions of a run are read from."""
     if config.ply is not None:
         return []
     exclusion_files = [] if config.exclude is None else [Path(config.exclude)]
@@ -111,12 +86,7 @@ def question_files(config: RunConfig) -> list[Path]:
 
 
 def single_question(config: RunConfig) -> Question:
-    """Return the question from the command line.
-
-    Raises:
-        SetupError: The scan does not exist.
-        UsageError: An option of the question is invalid.
-    """
+    """Return the question from the command line."""
     scan = Path(config.ply or "").absolute()
     if scan.is_dir() or not scan.exists():
         problem = "it is a folder" if scan.is_dir() else "no such file or directory"
@@ -137,11 +107,7 @@ def single_question(config: RunConfig) -> Question:
 
 
 def add_letters(options: Sequence[str]) -> tuple[str, ...]:
-    """Add letters to choices, unless all of them already have one.
-
-    Raises:
-        UsageError: A choice is empty or repeated, or there are too few or too many.
-    """
+    """Add letters to choices, unless all of them already have one."""
     if not all(option.strip() for option in options):
         raise UsageError("--option must not be empty")
     if len(options) == 1:
@@ -165,11 +131,7 @@ def is_question_file(config: RunConfig) -> bool:
 
 
 def find_benchmark(config: RunConfig) -> Benchmark:
-    """Return the benchmark selected by `--benchmark`: built-in, a question file, or provided by a package.
-
-    Raises:
-        SetupError: The benchmark does not exist.
-    """
+    """Return the benchmark selected by `--benchmark`: built-in, a question file, or provided by a package."""
     if is_question_file(config):
         path = Path(config.benchmark)
         return QuestionFile(path, path.stem)
@@ -189,11 +151,7 @@ def find_benchmark(config: RunConfig) -> Benchmark:
 
 
 def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Question]:
-    """Filter questions by `--type`, `--dataset`, `--scene`, `--id` and `--exclude`.
-
-    Raises:
-        QuestionsError: A value matches no question, or `--exclude` contains an unknown id.
-    """
+    """Filter questions by `--type`, `--dataset`, `--scene`, `--id` and `--exclude`."""
     excluded_ids = set() if config.exclude is None else read_ids(Path(config.exclude))
     if unknown := sorted(excluded_ids - {question.id for question in questions}):
         raise QuestionsError(

@@ -48,11 +48,7 @@ class VSIBench(ScannedBenchmark):
         return load_vsibench(config.questions, config.subset)
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions are read from.
-
-        Raises:
-            SetupError: A file is missing.
-        """
+        """Return the files that the questions are read from."""
         return vsibench_files(config.questions, config.subset)
 
 
@@ -65,16 +61,7 @@ def roots_of(config: RunConfig) -> Roots:
 
 
 def load_vsibench(questions: str | None, subset: str = "full") -> list[Question]:
-    """Return VSI-Bench's questions in file order, without their scans.
-
-    Args:
-        questions: See `questions_path`.
-        subset: `full`, `tiny` or `debiased`.
-
-    Raises:
-        QuestionsError: A file is malformed, or the subset is empty.
-        SetupError: A file is missing.
-    """
+    """Return VSI-Bench's questions in file order, without their scans."""
     path = questions_path(questions)
     return subset_of(with_pruned(load_questions(path, "vsibench"), path), path, subset)
 
@@ -88,15 +75,7 @@ def vsibench_files(questions: str | None, subset: str) -> list[Path]:
 
 
 def questions_path(questions: str | None) -> Path:
-    """Locate VSI-Bench's question file, downloading it if necessary.
-
-    Args:
-        questions: The file, a folder that contains it, or the name of a data set on the hub. None to search
-            QUESTION_FOLDERS and then the hub.
-
-    Raises:
-        SetupError: The file was not found.
-    """
+    """Locate VSI-Bench's question file: a file, a folder, or a data set on the hub; None searches QUESTION_FOLDERS, then the hub."""
     if questions is None:
         local = next(
             (path for folder in QUESTION_FOLDERS if (path := _in_folder(Path(folder)))), None
@@ -148,15 +127,6 @@ def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Qu
     """Return the questions of a subset, in order.
 
     Unknown ids in the list of `tiny` are ignored, because the benchmark has since removed those questions.
-
-    Args:
-        questions: All questions.
-        path: Their file.
-        subset: `full`, `tiny` or `debiased`.
-
-    Raises:
-        QuestionsError: The subset is empty.
-        SetupError: The file that defines the subset is missing.
     """
     if subset == "full":
         return list(questions)
@@ -178,11 +148,7 @@ def subset_of(questions: Sequence[Question], path: Path, subset: str) -> list[Qu
 
 
 def tiny_ids_path(path: Path) -> Path:
-    """Return the file with the ids of VSI-Bench(tiny), in the folder of the question file.
-
-    Raises:
-        SetupError: The file is missing.
-    """
+    """Return the file with the ids of VSI-Bench(tiny), in the folder of the question file."""
     ids_path = path.with_name(TINY_IDS)
     if not ids_path.is_file():
         raise SetupError(
@@ -192,11 +158,7 @@ def tiny_ids_path(path: Path) -> Path:
 
 
 def read_ids(path: Path) -> set[str]:
-    """Read a file with one id per line.
-
-    Raises:
-        QuestionsError: The file cannot be read or is empty.
-    """
+    """Read a file with one id per line."""
     with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
         ids = read_bounded(path).decode("utf-8-sig").split()
     if not ids:

@@ -39,39 +39,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class FreeViews:
-    """Renders the next views of questions. Use it only in the thread that owns the renderer.
-
-    Args:
-        make_viewer: Creates the viewer; called once, when the first view is rendered.
-        scenes: Loads scenes.
-        images: Stores images.
-        kinds: View types that the model may request; the first is the default.
-        start: Value of `--start`.
-        opening: View types shown in turn 0.
-        facts: Ground-truth facts by scene, for measurements; None disables them.
-        wording: Sentences of measurements.
-    """
+    """Renders the next views of questions. Use it only in the thread that owns the renderer."""
 
     make_viewer: Callable[[], Viewer]
+    """Creates the viewer; called once, when the first view is rendered."""
     scenes: SceneCache
     images: ImageSink
-    kinds: Sequence[str]
+    kinds: Sequence[str]  # view types that the model may request; the first is the default
     start: Start
     opening: Sequence[str]
     facts: Mapping[str, Facts] | None = None
+    """Ground-truth facts by scene, for measurements; None disables them."""
     wording: Wording = field(default_factory=general)
     _starts: dict[str, Camera] = field(init=False, default_factory=dict)
     _starting: dict[str, Lock] = field(init=False, default_factory=lambda: defaultdict(Lock))
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> NextViews:
-        """Return the next views of a question.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-            RunLogError: A restored image cannot be written.
-        """
+        """Return the next views of a question."""
         started_at = time.perf_counter()
         space = self.scenes.space(state.question)
         self.restore(state)
@@ -81,17 +66,7 @@ class FreeViews:
         return NextViews(views, camera, space, time.perf_counter() - started_at, scan)
 
     def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
-        """Measure the places in a reply, and return the results as text.
-
-        Args:
-            state: The question.
-            current: The views shown to the model most recently.
-            places: The places to measure.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-        """
+        """Measure the places in a reply, and return the results as text."""
         facts = (self.facts or {}).get(state.question.scene)
         views = {view.number: view for view in (*state.views, *current.views)}
         return measure_places(
@@ -99,13 +74,7 @@ class FreeViews:
         )
 
     def restore(self, state: QuestionState) -> None:
-        """Re-render images of earlier turns that are missing, damaged or different in the run folder.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-            RunLogError: An image cannot be written.
-        """
+        """Re-render images of earlier turns that are missing, damaged or different in the run folder."""
         for turn in state.turns:
             trail = state.trail[: turn.number + 1]
             for view in turn.views:
@@ -118,17 +87,7 @@ class FreeViews:
     def preview(
         self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return the candidates, each with the view it would lead to. Identical views share an image.
-
-        Args:
-            state: The question.
-            current: The views shown to the model in this turn.
-            candidates: Candidate moves with their cameras.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-        """
+        """Return the candidates, each with the view it would lead to. Identical views share an image."""
         views = {view.number: view for view in (*state.views, *current.views)}
         trail = [*(turn.camera_before for turn in state.turns), current.camera]
         results = []
@@ -287,13 +246,7 @@ class PolicyViews(FreeViews):
     _shared: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
 
     def observe(self, state: QuestionState) -> NextViews:
-        """Return all views in turn 0 and none later.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-            RunLogError: A restored image cannot be written.
-        """
+        """Return all views in turn 0 and none later."""
         started_at = time.perf_counter()
         self.restore(state)
         if state.camera is not None:

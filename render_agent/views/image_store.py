@@ -67,12 +67,7 @@ def _decode(content: bytes) -> Image.Image:
 
 
 class ImageStore:
-    """The images of one run folder. Thread-safe.
-
-    Args:
-        folder: The run folder.
-        check_folder: Called before each write; raises RunLogError if the run folder is gone.
-    """
+    """The images of one run folder. Thread-safe."""
 
     durable = True  # sync images to disk so that they survive a power failure
 
@@ -89,11 +84,7 @@ class ImageStore:
         self._writers = ThreadPoolExecutor(2, "picture")
 
     def save(self, file: str, image: NDArray[np.uint8]) -> Future[None]:
-        """Write an image, (H, W, 3), in the background.
-
-        Returns:
-            A future that completes when the image is on disk. Its result raises RunLogError if writing failed.
-        """
+        """Write an image, (H, W, 3), in the background; the result of the future raises RunLogError if that fails."""
         self._remember(file, Image.fromarray(image))
         writing = self._writers.submit(self._write, file, image)
         with self._lock:
@@ -126,14 +117,14 @@ class ImageStore:
         self._remember(file, image)
         return image
 
-    def is_saved(self, file: str, digest: str | None = None) -> bool:
+    def is_saved(
+        self,
+        file: str,
+        digest: str | None = None,  # expected SHA-256; None only checks that the file is an image
+    ) -> bool:
         """Return True if an image is on disk, intact and unchanged.
 
         Images that this process has already written or checked are not read again.
-
-        Args:
-            file: Path of the image relative to the run folder.
-            digest: Expected SHA-256; None only checks that the file is an image.
         """
         path = image_path(self.folder, file)
         if not path.is_file():

@@ -54,17 +54,12 @@ class SceneObject(NamedTuple):
 
 
 class ScenePoint(NamedTuple):
-    """A place in a scene.
+    """A place in a scene."""
 
-    Attributes:
-        point: (3,) metres, world frame.
-        seen_from: Position of the camera that sees it, (3,) metres, world frame.
-        piece: Index of the face (mesh) or point (cloud) drawn there; None if unknown.
-    """
-
-    point: FloatArray
-    seen_from: Vector
+    point: FloatArray  # (3,) metres, world frame
+    seen_from: Vector  # position of the camera that sees it, (3,) metres, world frame
     piece: int | None = None
+    """Index of the face (mesh) or point (cloud) drawn there; None if unknown."""
 
 
 class Hit(NamedTuple):
@@ -79,24 +74,11 @@ def measure_places(
     views: Mapping[int, View],
     stands: Camera,
     scene: Scene,
-    facts: Facts | None,
+    facts: Facts | None,  # ground-truth facts of the scene; None if unknown
     viewer: Viewer,
     wording: Wording,
 ) -> str:
-    """Measure places, and return the results as text.
-
-    Args:
-        places: The places to measure.
-        views: Views shown so far, by number.
-        stands: Current camera, which determines the storey of points on the map.
-        scene: The scene.
-        facts: Ground-truth facts of the scene; None if unknown.
-        viewer: Renders depth.
-        wording: Sentences of measurements.
-
-    Raises:
-        RenderError: The scene cannot be rendered.
-    """
+    """Measure places, and return the results as text."""
     objects = scene_objects(facts, scene)
     results = {
         number: point_at(place, views, stands, scene, viewer, wording)

@@ -43,21 +43,13 @@ class EmbeddingVerifier(Verifier):
         find_siglip(self.argument or DEFAULT_SIGLIP)
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with its model loaded.
-
-        Raises:
-            SetupError: The model is not available.
-        """
+        """Return the verifier with its model loaded."""
         return replace(self, model=load_siglip(self.argument or DEFAULT_SIGLIP, config.device))
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
         """Return the cosine similarity of each candidate, (1, K); NaN if its view was not rendered.
 
         All images of a state are embedded in one batch.
-
-        Raises:
-            EngineError: There is not enough memory for a single image.
-            RunLogError: An image cannot be read.
         """
         assert self.model is not None, "open() must be called first"
         files = list(dict.fromkeys(c.view.file for c in candidates if c.view))

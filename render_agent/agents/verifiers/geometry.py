@@ -55,17 +55,13 @@ REPEATED_VIEW_SCORE = -1.0  # for a view that was already shown; lower than any 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The surface and objects shown so far, and the objects still missing.
+    """The surface and objects shown so far, and the objects still missing."""
 
-    Attributes:
-        covered: (points,) mask of the room's surface samples that were visible.
-        missing: Box number -> category of the named objects that were not clearly visible yet.
-        counts_all: True for counting questions, in which every object counts; otherwise one per category suffices.
-    """
-
-    covered: NDArray[np.bool_]
+    covered: NDArray[np.bool_]  # (points,) mask of the room's surface samples that were visible
     missing: Mapping[int, str]
+    """Box number -> category of the named objects that were not clearly visible yet."""
     counts_all: bool
+    """True for counting questions, in which every object counts; otherwise one per category suffices."""
 
     @property
     def total(self) -> int:
@@ -86,10 +82,6 @@ class GeometryVerifier(Verifier):
     """Scores a view by the surface and the named objects that it shows for the first time, from the depth buffer.
 
     Must be called from the rendering thread.
-
-    Attributes:
-        facts: Scene -> boxes in the frame of its file; empty if boxes are not used.
-        size: Width and height of the views in pixels.
     """
 
     name = "geometry"
@@ -97,7 +89,8 @@ class GeometryVerifier(Verifier):
     needs_views = True
 
     facts: Mapping[str, Facts] = field(default_factory=dict)
-    size: tuple[int, int] = (0, 0)
+    """Scene -> boxes in the frame of its file; empty if boxes are not used."""
+    size: tuple[int, int] = (0, 0)  # width and height of the views in pixels
 
     @property
     def reads_boxes(self) -> bool:
@@ -117,11 +110,7 @@ class GeometryVerifier(Verifier):
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
-        """Return the verifier with the object boxes loaded.
-
-        Raises:
-            QuestionsError: A ground-truth file has an unknown format.
-        """
+        """Return the verifier with the object boxes loaded."""
         facts = load_facts(questions, config.annotations) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 
@@ -136,12 +125,7 @@ class GeometryVerifier(Verifier):
         return make_renderer()
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:
-        """Return the score of each candidate, (1, K); NaN if its view was not rendered.
-
-        Raises:
-            SceneError: The scene cannot be read.
-            RenderError: The scene cannot be rendered.
-        """
+        """Return the score of each candidate, (1, K); NaN if its view was not rendered."""
         state, space = context.state, context.observation.space
         if space is None:
             count = len(candidates)

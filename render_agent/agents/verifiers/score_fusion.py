@@ -15,17 +15,13 @@ from render_agent.agents.verifiers.verifier import FloatArray, Verdict, Verifier
 from render_agent.dialogue.evidence import Judgement
 
 
-def mean_ranks(scores: ArrayLike, weights: Sequence[float] | None = None) -> FloatArray:
+def mean_ranks(
+    scores: ArrayLike,  # (M, N) for M members and N candidates; finite, higher is better
+    weights: Sequence[float] | None = None,  # (M,) weights of the members; None for equal weights
+) -> FloatArray:
     """Return each candidate's mean rank over the members, from 0 (worst) to 1 (best).
 
     Ties share the mean of their ranks. A single candidate has rank 0.5.
-
-    Args:
-        scores: (M, N) for M members and N candidates; finite, higher is better.
-        weights: (M,) weights of the members; None for equal weights.
-
-    Returns:
-        (N,) mean ranks.
     """
     from scipy.stats import rankdata
 

@@ -29,32 +29,21 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """Embeddings of B images or texts.
+    """Embeddings of B images or texts."""
 
-    Attributes:
-        pooled: (B, W) unit vectors, comparable between images and texts.
-        hidden_states: (B, patches or tokens, D) last hidden states.
-    """
-
-    pooled: Floats
-    hidden_states: Floats
+    pooled: Floats  # (B, W) unit vectors, comparable between images and texts
+    hidden_states: Floats  # (B, patches or tokens, D) last hidden states
 
 
 @dataclass(eq=False)
 class Siglip:
-    """A model and its processor on a device.
-
-    Attributes:
-        files: The model's files.
-        model: The model of transformers.
-        processor: Its processor.
-        events: Recovered faults, by kind; callers that read the list clear it.
-    """
+    """A model and its processor on a device."""
 
     files: LocatedModel
     model: Any
     processor: Any
     events: list[str] = field(default_factory=list)
+    """Recovered faults, by kind; callers that read the list clear it."""
 
     def describe(self) -> dict[str, Any]:
         """Return the model type and the identity of the weights, as JSON."""
@@ -62,11 +51,7 @@ class Siglip:
         return {name: description[name] for name in ("revision", "weights", "model_type")}
 
     def images(self, images: Sequence[Image]) -> Encoded:
-        """Embed RGB images in one batch, halving the batch when memory runs out.
-
-        Raises:
-            EngineError: There is not enough memory for a single image.
-        """
+        """Embed RGB images in one batch, halving the batch when memory runs out."""
         parts: list[Encoded] = []
         pending = [list(images)]
         while pending:
@@ -129,11 +114,7 @@ class Siglip:
 
 
 def find_siglip(model: str) -> LocatedModel:
-    """Locate the files of a model without reading its weights.
-
-    Raises:
-        SetupError: The model is not available, or is not a SigLIP model.
-    """
+    """Locate the files of a model without reading its weights."""
     try:
         model_files = find_model(model)
     except SetupError as error:
@@ -145,15 +126,7 @@ def find_siglip(model: str) -> LocatedModel:
 
 
 def load_siglip(model: str, device: str = "auto") -> Siglip:
-    """Load a model in float32 on a CPU or bfloat16 on a GPU.
-
-    Args:
-        model: Name on the hub, or a model directory.
-        device: As in `--device`.
-
-    Raises:
-        SetupError: The model is not available or cannot be loaded.
-    """
+    """Load a model in float32 on a CPU or bfloat16 on a GPU."""
     from render_agent.engines.checkpoint.pretrained import (
         OFFLINE,
         WEIGHTS,

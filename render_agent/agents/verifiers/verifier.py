@@ -30,30 +30,22 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TurnContext:
-    """The state of a question when its next move is chosen.
+    """The state of a question when its next move is chosen."""
 
-    Attributes:
-        state: The question with the turns before this one.
-        observation: The views shown in this turn, the camera and its free space.
-        load_image: Returns the RGB image for a view's file, as the model sees it.
-    """
-
-    state: QuestionState
-    observation: NextViews
+    state: QuestionState  # the question with the turns before this one
+    observation: NextViews  # the views shown in this turn, the camera and its free space
     load_image: Callable[[str], Image]
+    """Returns the RGB image for a view's file, as the model sees it."""
 
     @classmethod
     def logged(
-        cls, state: QuestionState, turn: Turn, space: FreeSpace, load_image: Callable[[str], Image]
+        cls,
+        state: QuestionState,
+        turn: Turn,
+        space: FreeSpace,
+        load_image: Callable[[str], Image],  # returns the RGB image for a view's file
     ) -> Self:
-        """Reconstruct the context in which a logged turn was decided.
-
-        Args:
-            state: The question with all its turns.
-            turn: The turn.
-            space: The free space of the scene.
-            load_image: Returns the RGB image for a view's file.
-        """
+        """Reconstruct the context in which a logged turn was decided."""
         before = replace(state, turns=state.turns[: turn.number], error=None, lost_events=())
         return cls(before, NextViews(turn.views, turn.camera_before, space), load_image)
 
@@ -75,23 +67,16 @@ class TurnContext:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The scores of one verifier for K candidates of one state.
-
-    Attributes:
-        scores: (M, K), one row per member; higher is better, NaN if there is no score. Comparable within this
-            state and this member only.
-        reasons: One per candidate; an empty string for no reason.
-        tokens: Tokens used.
-        seconds: Share of the time of the batch.
-        calls: Share of the model calls of the batch.
-        events: Recovered faults, by kind.
-    """
+    """The scores of one verifier for K candidates of one state."""
 
     scores: FloatArray
-    reasons: tuple[str, ...] = ()
+    """(M, K), one row per member; higher is better, NaN if there is no score. Comparable within this state and
+    this member only.
+    """
+    reasons: tuple[str, ...] = ()  # one per candidate; an empty string for no reason
     tokens: Tokens = Tokens()
-    seconds: float = 0.0
-    calls: float = 0.0
+    seconds: float = 0.0  # share of the time of the batch
+    calls: float = 0.0  # share of the model calls of the batch
     events: tuple[str, ...] = ()
 
 

@@ -32,17 +32,11 @@ OTHER = "other"  # argument that selects a category that the question does not n
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """One value of `--change`; each kind of change is a subclass.
+    """One value of `--change`; each kind of change is a subclass."""
 
-    Attributes:
-        name: The value of `--change`, before the colon.
-        forms: Accepted spellings.
-        argument: The text after the colon; None if there is none.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # the value of `--change`, before the colon
     forms: ClassVar[Sequence[str]]
-    argument: str | None = None
+    argument: str | None = None  # the text after the colon; None if there is none
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -55,16 +49,7 @@ class ChangePlan:
         return self.name if self.argument is None else f"{self.name}:{self.argument}"
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the counterpart of a question.
-
-        Args:
-            question: The original question.
-            room: The room that it is about.
-            seed: Seed of the run.
-
-        Raises:
-            NoCounterpartError: The question has no such counterpart.
-        """
+        """Return the counterpart of a question. Raises NoCounterpartError."""
         raise NotImplementedError
 
     def chance(self, seed: int, *parts: str) -> random.Random:
@@ -74,17 +59,7 @@ class ChangePlan:
     def of_room(
         self, question: Question, room: ChangeableRoom, edits: Sequence[Edit], clause: str
     ) -> Question:
-        """Return the same question about the edited room.
-
-        Args:
-            question: The original question.
-            room: The room before the edits.
-            edits: The edits.
-            clause: The change in words.
-
-        Raises:
-            NoCounterpartError: The question has no clear answer in the edited room.
-        """
+        """Return the same question about the edited room. Raises NoCounterpartError."""
         before, after, must = compare_answers(question, room, edits)
         whole = any(edit.moves_all for edit in edits)
         digest = hashlib.sha256(msgspec.json.encode(edits)).hexdigest()[:8]
@@ -109,11 +84,7 @@ class ChangePlan:
 
 
 def computed_truth(question: Question, room: ChangeableRoom) -> str:
-    """Return the ground truth as computed from the object boxes.
-
-    Raises:
-        UnsolvableError: It cannot be computed, or disagrees with the question's own ground truth.
-    """
+    """Return the ground truth as computed from the object boxes. Raises UnsolvableError."""
     metric = registry.load("metric", metric_name(question))()
     if question.ground_truth is None or metric.needs_judge:
         raise UnsolvableError("the question has no ground truth")
@@ -130,20 +101,9 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
 def compare_answers(
     question: Question, room: ChangeableRoom, edits: Sequence[Edit]
 ) -> tuple[str, str, bool]:
-    """Compute the effect of edits on the ground truth.
+    """Return the ground truth before and after edits, and whether they differ. Raises NoCounterpartError.
 
     Edits that transform the whole room or only change colours do not affect routes and appearance orders.
-
-    Args:
-        question: The question.
-        room: The room before the edits.
-        edits: The edits.
-
-    Returns:
-        The ground truth before and after the edits, and whether they differ.
-
-    Raises:
-        NoCounterpartError: The answer in the edited room cannot be computed, is ambiguous, or is too close to the original one.
     """
     is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
     if is_uniform and question.type in UNSOLVABLE_TYPES and question.ground_truth is not None:
@@ -168,15 +128,7 @@ def compare_answers(
 
 
 def explain_effect(question: Question, before: str, after: str, *, must: bool, whole: bool) -> str:
-    """Return a clause that says why the answer must or must not change.
-
-    Args:
-        question: The question.
-        before: Ground truth before the edits.
-        after: Ground truth after the edits.
-        must: True if the answer must change.
-        whole: True if the whole room is scaled or rotated.
-    """
+    """Return a clause that says why the answer must or must not change."""
     if must:
         return f"the correct answer changes from {before} to {after}"
     if whole and question.type not in NUMBER_TYPES:

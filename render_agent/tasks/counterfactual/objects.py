@@ -32,11 +32,7 @@ Entry = TypeVar("Entry")
 
 
 def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Iterator[Entry]:
-    """Yield the results of all attempts, and skip those that raise NoCounterpartError.
-
-    Raises:
-        NoCounterpartError: There are no results. This is the first NoCounterpartError raised by an attempt.
-    """
+    """Yield the results of all attempts, and skip those that raise NoCounterpartError."""
     reason: NoCounterpartError | None = None
     has_results = False
     for attempt in attempts:
@@ -55,12 +51,10 @@ class ObjectPlan(ChangePlan):
 
     The argument selects the object's category. By default, the category is named in the question; with `other`, it is
     not.
-
-    Attributes:
-        relocates: True if objects move, so that distances and directions can change.
     """
 
     relocates: ClassVar[bool] = False
+    """True if objects move, so that distances and directions can change."""
 
     @classmethod
     def accepts(cls, argument: str | None) -> bool:
@@ -68,20 +62,13 @@ class ObjectPlan(ChangePlan):
         return argument is None or bool(argument.strip())
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Yield the possible edits, preferred ones first.
-
-        Raises:
-            NoCounterpartError: There are no possible edits.
-        """
+        """Yield the possible edits, preferred ones first. Raises NoCounterpartError."""
         raise NotImplementedError
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
         """Return the question about the room after the first edit that yields a clear answer.
 
         If no category was requested and objects named in the question move, the answer must change.
-
-        Raises:
-            NoCounterpartError: No edit qualifies.
         """
         reason: NoCounterpartError | None = None
         for edits, clause in islice(self.options(question, room, seed), MAX_ATTEMPTS):
@@ -107,15 +94,7 @@ class ObjectPlan(ChangePlan):
     def labels(
         self, question: Question, room: ChangeableRoom, seed: int, *, prefer_named: bool
     ) -> list[str]:
-        """Return the categories to change, preferred ones first.
-
-        Args:
-            question: The question.
-            room: The room.
-            seed: Seed of the run.
-            prefer_named: True to prefer categories named in the question; False for those not named. Ignored if the argument
-                selects a category.
-        """
+        """Return the categories to change, preferred ones first."""
         if self.argument not in (None, OTHER):
             category = str(self.argument).strip().lower()
             return [next((label for label, _ in room.boxes if label.lower() == category), category)]
@@ -143,11 +122,7 @@ class ObjectPlan(ChangePlan):
     def _candidates(
         self, question: Question, room: ChangeableRoom, seed: int, *, prefer_named: bool
     ) -> Iterator[ObjectKey]:
-        """Yield the editable objects, category by category.
-
-        Raises:
-            NoCounterpartError: There are no such objects.
-        """
+        """Yield the editable objects, category by category. Raises NoCounterpartError."""
         labels = self.labels(question, room, seed, prefer_named=prefer_named)
         if not labels:
             raise NoCounterpartError("the question names every object in the room")
@@ -278,16 +253,7 @@ class WholeRoomPlan(ChangePlan):
     """A transform of the whole room about the centre of its floor."""
 
     def edit(self, room: ChangeableRoom, degrees: float, factor: float) -> Edit:
-        """Return the transform.
-
-        Args:
-            room: The room.
-            degrees: Rotation, counter-clockwise.
-            factor: Scale.
-
-        Raises:
-            NoCounterpartError: The scan is a splat, which cannot be transformed.
-        """
+        """Return the transform. Raises NoCounterpartError."""
         scene = room.scene
         if scene.gaussians is not None:
             raise NoCounterpartError("the scan is a splat, which cannot be transformed")

@@ -24,14 +24,6 @@ def with_counterparts(
 
     Counterparts depend only on the seed, the questions and their scenes. `Question.left_out` gives the reason for each
     missing one.
-
-    Args:
-        config: The options of the run.
-        questions: The original questions.
-        changes: The requested changes.
-
-    Raises:
-        QuestionsError: No question has a counterpart, or an id is not unique.
     """
     facts = load_facts(questions, config.annotations)
     files = SceneReader(*config.frame)

@@ -53,14 +53,13 @@ class UnsolvableError(NoCounterpartError):
 
 
 class ChangeableRoom:
-    """A scene and its object boxes, read on first use.
+    """A scene and its object boxes, read on first use."""
 
-    Args:
-        facts: The boxes in the frame of the scene's file; None if unknown.
-        read_scene: Reads the scene.
-    """
-
-    def __init__(self, facts: Facts | None, read_scene: Callable[[], Scene]) -> None:
+    def __init__(
+        self,
+        facts: Facts | None,  # the boxes in the frame of the scene's file; None if unknown
+        read_scene: Callable[[], Scene],
+    ) -> None:
         self.facts = facts
         self._read = read_scene
         self._places: dict[tuple[ObjectKey, bool], Iterator[Shift]] = {}
@@ -74,11 +73,7 @@ class ChangeableRoom:
 
     @cached_property
     def scene(self) -> Scene:
-        """The scene.
-
-        Raises:
-            NoCounterpartError: The scan cannot be read.
-        """
+        """The scene. Raises NoCounterpartError."""
         try:
             return self._read()
         except SceneError as error:
@@ -86,22 +81,14 @@ class ChangeableRoom:
 
     @cached_property
     def parts(self) -> Mapping[ObjectKey, NDArray[np.intp]]:
-        """The vertex indices of the objects whose faces can be separated from the rest of the mesh.
-
-        Raises:
-            NoCounterpartError: The scan is not a mesh with vertex colours.
-        """
+        """The vertex indices of the objects whose faces can be separated from the rest of the mesh."""
         try:
             return ObjectParts(self.scene, self.facts.boxes if self.facts else {}).things
         except SceneError as error:
             raise NoCounterpartError("the scan is not a mesh with vertex colours") from error
 
     def loose(self, label: str) -> list[ObjectKey]:
-        """Return the objects of a category that can be edited independently.
-
-        Raises:
-            NoCounterpartError: There are no such objects.
-        """
+        """Return the objects of a category that can be edited independently. Raises NoCounterpartError."""
         of_label = [key for key in self.boxes if key[0] == label]
         if not of_label:
             raise NoCounterpartError(f"the room has no {label}")
@@ -116,11 +103,7 @@ class ChangeableRoom:
         return separable
 
     def support(self, key: ObjectKey) -> ObjectKey | None:
-        """Return the object that supports `key`; None for the floor.
-
-        Raises:
-            NoCounterpartError: The object has no support, such as a clock on a wall.
-        """
+        """Return the object that supports `key`; None for the floor. Raises NoCounterpartError."""
         if self.bottom(key) <= self._floor + LEVEL_METRES:
             return None
         if not (counts := self._supports[key]):
@@ -137,14 +120,6 @@ class ChangeableRoom:
         """Yield the shifts that move an object to free places, first on its support, then on the floor.
 
         Results are cached, so that all questions about a room use the same places.
-
-        Args:
-            key: The object.
-            chance: Determines the order of the places.
-            is_copy: True if the original stays in its place.
-
-        Raises:
-            NoCounterpartError: The object has no support.
         """
         support, cache_key = self.support(key), (key, is_copy)
         if cache_key not in self._places:
@@ -174,11 +149,7 @@ class ChangeableRoom:
                     yield shift
 
     def swap(self, first: ObjectKey, second: ObjectKey) -> tuple[Shift, Shift] | None:
-        """Return the shifts that move two objects to each other's places, or as close as they fit.
-
-        Returns:
-            The shift of each object; None if one of them does not fit.
-        """
+        """Return the shifts that move two objects to each other's places, or as close as they fit; None if they do not."""
         if (first, second) not in self._swaps:
             self._swaps[first, second] = self._swap(first, second)
         return self._swaps[first, second]
@@ -215,16 +186,13 @@ class ChangeableRoom:
         return [shift for shift in shifts if self.fits(key, shift, {key, target}, support)]
 
     def fits(
-        self, key: ObjectKey, shift: Shift, departed: set[ObjectKey], support: ObjectKey | None
+        self,
+        key: ObjectKey,
+        shift: Shift,
+        departed: set[ObjectKey],
+        support: ObjectKey | None,  # the object to rest on; None for the floor
     ) -> bool:
-        """Return True if an object, after a shift, touches nothing and rests on its support.
-
-        Args:
-            key: The object.
-            shift: The move.
-            departed: Objects that have left their original places; only their own faces are ignored.
-            support: The object to rest on; None for the floor.
-        """
+        """Return True if an object, after a shift, touches nothing and rests on its support."""
         box = _shift_box(self.boxes[key], shift)
         padded_box = box.grown(GAP_METRES)
         low, high = padded_box.bounds

@@ -21,18 +21,11 @@ OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 class Rewording(NamedTuple):
-    """A reworded question.
+    """A reworded question."""
 
-    Attributes:
-        question: The question in its new wording.
-        clause: The change in words.
-        meaning: As in `Change.meaning`; empty for numbers.
-        factor: As in `Change.factor`.
-    """
-
-    question: Question
+    question: Question  # the question in its new wording
     clause: str
-    meaning: tuple[tuple[str, str], ...] = ()
+    meaning: tuple[tuple[str, str], ...] = ()  # as in `Change.meaning`; empty for numbers
     factor: float = 1.0
 
 
@@ -40,11 +33,7 @@ class WordingPlan(ChangePlan):
     """A change of only the wording: the correct answer keeps its meaning."""
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the reworded question.
-
-        Raises:
-            NoCounterpartError: The question cannot be reworded in this way.
-        """
+        """Return the reworded question. Raises NoCounterpartError."""
         if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
         rewording = self.reword(question, seed)
@@ -72,11 +61,7 @@ class WordingPlan(ChangePlan):
         return replace(rewording.question, id=name, ground_truth=truth, change=change)
 
     def reword(self, question: Question, seed: int) -> Rewording:
-        """Return the rewording.
-
-        Raises:
-            NoCounterpartError: The question cannot be reworded in this way.
-        """
+        """Return the rewording. Raises NoCounterpartError."""
         raise NotImplementedError
 
 

@@ -75,20 +75,10 @@ class ImageStress(Choice):
         self,
         config: RunConfig,
         questions: Sequence[Question],
-        limit: int | None = None,
+        limit: int | None = None,  # size limit of the scene cache in bytes; None uses the default
         recorded_digests: Digests = MappingProxyType({}),
     ) -> SceneCache:
-        """Return the scenes shown to the questions of a run.
-
-        Args:
-            config: Options of the run.
-            questions: All questions chosen for the run.
-            limit: Size limit of the scene cache in bytes; None uses the default.
-            recorded_digests: SHA-256 of the scenes' files. A scene whose files differ raises a SceneError.
-
-        Raises:
-            UsageError: `check` fails.
-        """
+        """Return the scenes shown to the questions of a run."""
         self.check(config, questions)
         files = SceneReader(*config.frame)
         changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}

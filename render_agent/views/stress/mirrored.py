@@ -40,14 +40,9 @@ class Mirrored(ImageStress):
 def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
     """Return the scores of left-or-right questions against both ground truths, in percent.
 
-    Args:
-        states: Scored questions of a run in mirrored rooms.
-
-    Returns:
-        `n`: questions whose options mention left or right and whose ground truth in the mirrored room is known;
-        `excluded`: those where it is unknown. `mirrored`, `original`: summaries against either ground truth. `turned`:
-        for questions whose ground truth changes, `n` and the shares of answers that match the changed (`mirrored`) and
-        the original ground truth (`original`), each with its 95 % interval over scenes.
+    `n` questions mention left or right in their options; for `excluded` ones the mirrored truth is unknown. `mirrored` and
+    `original` summarise the scores against either truth. `turned` has, for questions whose truth changes, `n` and the shares
+    of answers that match the changed and the original truth, each with its 95 % interval over scenes.
     """
     side_questions = [state for state in states if names_sides(state.question)]
     truths = {state.id: mirrored_ground_truth(state.question) for state in side_questions}

@@ -120,10 +120,6 @@ class RandomWalk:
     """A random walk: each view follows a rotation by any angle and a step forward of at most one turn's reach.
 
     Walls and furniture stop it, as they do the model.
-
-    Args:
-        count: Number of views.
-        seed: Seed of the run.
     """
 
     count: int

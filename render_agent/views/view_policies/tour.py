@@ -110,16 +110,12 @@ def shortest_order(start: Camera, cameras: list[Camera]) -> list[Camera]:
 
 
 def _greedy(
-    visible: NDArray[np.bool_], seen_patches: NDArray[np.bool_], count: int, group_size: int
+    visible: NDArray[np.bool_],  # which camera shows which patch, (cameras, patches)
+    seen_patches: NDArray[np.bool_],  # patches seen so far, (patches,). Updated in place.
+    count: int,
+    group_size: int,
 ) -> list[int]:
-    """Choose cameras one by one, each showing the most unseen patches.
-
-    Args:
-        visible: Which camera shows which patch, (cameras, patches).
-        seen_patches: Patches seen so far, (patches,). Updated in place.
-        count: Number of cameras to choose.
-        group_size: Number of consecutive cameras at one place.
-    """
+    """Choose cameras one by one, each showing the most unseen patches."""
     choices: list[int] = []
     remaining = np.ones(len(visible), bool)
     elsewhere = remaining.copy()

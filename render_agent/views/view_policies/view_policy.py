@@ -54,15 +54,11 @@ class ViewChooser(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ScenePlanner:
-    """Plans the views of a scene once, for all its questions.
-
-    Attributes:
-        plan: Returns the cameras for a scene and a number of views.
-        count: Number of views after the opening.
-    """
+    """Plans the views of a scene once, for all its questions."""
 
     plan: Callable[[ViewContext, int], list[Camera]]
-    count: int
+    """Returns the cameras for a scene and a number of views."""
+    count: int  # number of views after the opening
     _planned: dict[str, AdditionalViews] = field(default_factory=dict)
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:

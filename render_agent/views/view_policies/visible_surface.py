@@ -50,22 +50,11 @@ class Surroundings:
 def look_around(
     scene: Scene,
     renderer: Renderer,
-    position: Vector,
-    yaws: Sequence[float] = QUARTER_YAWS_DEGREES,
-    pitch: float = 0.0,
+    position: Vector,  # the position, in metres
+    yaws: Sequence[float] = QUARTER_YAWS_DEGREES,  # headings in degrees; each covers 90 degrees
+    pitch: float = 0.0,  # pitch in degrees
 ) -> Surroundings:
-    """Return the surface visible from a position.
-
-    Args:
-        scene: The scene.
-        renderer: Renders depth.
-        position: The position, in metres.
-        yaws: Headings in degrees; each covers 90 degrees.
-        pitch: Pitch in degrees.
-
-    Raises:
-        RenderError: The scene cannot be rendered.
-    """
+    """Return the surface visible from a position."""
     points, angles = [], []
     solid_angles = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
     for yaw in yaws:
@@ -107,16 +96,7 @@ class Frustums:
 def patches(
     surroundings: Sequence[Surroundings], ceiling: float
 ) -> tuple[list[NDArray[np.intp]], int]:
-    """Assign surface points to patches.
-
-    Args:
-        surroundings: Surroundings of each place.
-        ceiling: Height of the ceiling in metres. Points near it are assigned to an extra last patch, which is not
-            counted.
-
-    Returns:
-        The patch of each point, by place, and the number of patches.
-    """
+    """Assign surface points to patches."""
     points = np.concatenate([place.points for place in surroundings])
     cubes = np.floor(points / PATCH_METRES).astype(np.int64)
     if not len(cubes):

@@ -49,25 +49,17 @@ class CriterionScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of one image.
+    """The score of one image."""
 
-    Attributes:
-        value: How useful the image is, from 0 to 1; None if it could not be judged.
-        reason: Why there is no value; otherwise empty.
-        criteria: Findings by criterion, in mode json.
-        support: In mode yes, the probability that the reply begins with yes or no.
-        tokens: Tokens of the request.
-        seconds: Share of the time of its batch.
-        events: Kinds of recovered faults and adaptations, as in `Reply.events`.
-    """
-
-    value: float | None
-    reason: str = ""
+    value: float | None  # how useful the image is, from 0 to 1; None if it could not be judged
+    reason: str = ""  # why there is no value; otherwise empty
     criteria: Mapping[str, CriterionScore] = field(default_factory=dict)
+    """Findings by criterion, in mode json."""
     support: float | None = None
+    """In mode yes, the probability that the reply begins with yes or no."""
     tokens: Tokens = Tokens()
-    seconds: float = 0.0
-    events: tuple[str, ...] = ()
+    seconds: float = 0.0  # share of the time of its batch
+    events: tuple[str, ...] = ()  # kinds of recovered faults and adaptations, as in `Reply.events`
 
 
 def read_image(file: str) -> Image.Image:
@@ -84,43 +76,21 @@ def read_image(file: str) -> Image.Image:
 
 def batch_score(
     images: Sequence[str],
-    system_prompts: Sequence[str],
-    user_prompts: Sequence[str],
+    system_prompts: Sequence[str],  # one per image
+    user_prompts: Sequence[str],  # one per image; the reply format is appended
     batch_size: int | str = AUTO,
     *,
     engine: Engine,
     mode: Mode = "yes",
     rubric: Rubric | None = None,
     earlier: Sequence[Sequence[str]] | None = None,
-    load_image: Callable[[str], Image.Image] = read_image,
+    load_image: Callable[[str], Image.Image] = read_image,  # returns the RGB image for a name
     max_new_tokens: int = 0,
 ) -> list[Score]:
-    """Score images with a vision-language model.
+    """Score each image with a vision-language model; `earlier` are the views that precede each.
 
     Scores of different prompts are not comparable. If an image or a reply cannot be read, or the engine fails for a
     request, the score has a reason instead of a value.
-
-    Args:
-        images: Image files, or names known to `load_image`.
-        system_prompts: One per image.
-        user_prompts: One per image; the reply format is appended.
-        batch_size: Requests per engine call. With `auto`, the engine decides and halves batches that do not fit into
-            memory.
-        engine: The model to ask.
-        mode: `yes` scores by the probability of yes versus no, without generating text; `json` by the mean of the
-            criteria in `rubric`.
-        rubric: The criteria; required in mode json.
-        earlier: For each image, the views that precede it.
-        load_image: Returns the RGB image for a name.
-        max_new_tokens: Token limit of replies, for models that think first; raised to the longest possible reply
-            to the rubric.
-
-    Returns:
-        One score per image, in order.
-
-    Raises:
-        UsageError: The engine does not support the mode.
-        EngineError: The engine is no longer usable.
     """
     before = earlier or [()] * len(images)
     faults = _faults({*images, *(name for names in before for name in names)}, load_image)
@@ -153,11 +123,7 @@ def batch_score(
 
 
 def scorer(engine: Engine) -> Scorer:
-    """Return the engine as a `Scorer`.
-
-    Raises:
-        UsageError: The engine does not return probabilities.
-    """
+    """Return the engine as a `Scorer`."""
     if not engine.capabilities.scoring:
         raise UsageError(
             f"mode yes needs token probabilities, which --engine {engine.name} does not return."
@@ -195,12 +161,9 @@ def criteria_schema(rubric: Rubric) -> dict[str, Any]:
 
 
 def read_criteria(reply: Reply, rubric: Rubric) -> dict[str, CriterionScore]:
-    """Parse the findings of a reply, one per criterion.
+    """Parse the findings of a reply, one per criterion. Raises ValueError.
 
     Every criterion is required, with a value of its kind. Reasons are optional; unknown names are ignored.
-
-    Raises:
-        ValueError: The reply does not have the requested form.
     """
     text = strip_fence(reply.text)
     if not text:

@@ -29,24 +29,13 @@ class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
-    """The prompts of a judge. A mode without a prompt is unavailable.
-
-    Attributes:
-        name: Name of the rubric.
-        system: System prompt of both modes.
-        helps: User prompt in mode yes.
-        introduction: User prompt in mode json.
-        criteria: Criteria by name, in mode json.
-
-    Raises:
-        ValueError: No mode has a prompt, or introduction and criteria are not specified together.
-    """
+    """The prompts of a judge. A mode without a prompt is unavailable. Raises ValueError."""
 
     name: str
     system: str = ""
     helps: str = ""
     introduction: str = ""
-    criteria: dict[str, Criterion] = {}
+    criteria: dict[str, Criterion] = {}  # criteria by name, in mode json
 
     def __post_init__(self) -> None:
         if not self.helps and not self.criteria:
@@ -55,16 +44,7 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("introduction and criteria must be specified together")
 
     def prompts(self, mode: Mode, question: str, named: str = "") -> tuple[str, str]:
-        """Return the system prompt and the user prompt of a mode.
-
-        Args:
-            mode: The mode.
-            question: Replaces {question}; placeholders in it are not expanded.
-            named: Objects in the question; replaces {named}.
-
-        Raises:
-            SetupError: The rubric does not support the mode.
-        """
+        """Return the system and the user prompt of a mode; placeholders in `question` are not expanded."""
         entry = "helps" if mode == "yes" else "introduction"
         template = self.helps if mode == "yes" else self.introduction
         if not template:
@@ -87,11 +67,7 @@ def bundled_rubrics() -> list[str]:
 
 
 def load_rubric(name: str) -> Rubric:
-    """Load a bundled rubric by name, or a rubric file.
-
-    Raises:
-        SetupError: The rubric does not exist or is invalid.
-    """
+    """Load a bundled rubric by name, or a rubric file."""
     if name in bundled_rubrics():
         text = files(__package__).joinpath("rubrics", f"{name}.yaml").read_bytes()
     elif not Path(name).is_file():

@@ -41,12 +41,6 @@ class JudgeVerifier(Verifier):
 
     A judge with a separate model is also called from the engine's thread, because waiting states are collected there
     and running two models concurrently on one device has no benefit.
-
-    Attributes:
-        engine: The model to ask.
-        rubric: The prompts.
-        mode: How scores are obtained.
-        max_new_tokens: Token limit of replies, for models that think first.
     """
 
     name = "judge"
@@ -58,7 +52,7 @@ class JudgeVerifier(Verifier):
     engine: Engine | None = None
     rubric: Rubric | None = None
     mode: Mode = "yes"
-    max_new_tokens: int = 0
+    max_new_tokens: int = 0  # token limit of replies, for models that think first
 
     def own_config(self, config: RunConfig) -> RunConfig:
         """Return the options for loading the judge's separate model: those of the run, with a different model."""
@@ -77,17 +71,7 @@ class JudgeVerifier(Verifier):
     def check(
         self, config: RunConfig, questions: Sequence[Question] = (), engine: str | None = None
     ) -> None:
-        """Check that the rubric and the engine support the judge mode.
-
-        Args:
-            config: The options of the run.
-            questions: Unused.
-            engine: Name of the run's engine; by default, that in the options.
-
-        Raises:
-            SetupError: The rubric cannot be read or lacks the mode, or the engine has no model.
-            UsageError: The engine does not return probabilities.
-        """
+        """Check that the rubric and the engine support the judge mode."""
         mode, engine = config.judge_mode, engine or config.engine
         load_rubric(config.rubric).prompts(mode, "")  # type: ignore[arg-type]  # one of its choices
         if self.argument is not None:
@@ -146,9 +130,6 @@ class JudgeVerifier(Verifier):
 
         An image that several candidates lead to is judged only once. If an image cannot be judged, its score is NaN,
         with a reason.
-
-        Raises:
-            EngineError: The engine is no longer usable.
         """
         assert self.engine is not None, "open() must be called first"
         entries = [
