@@ -37,6 +37,14 @@ def packaged_files(tmp_path_factory):
     return [set(files) for files in json.loads((folder / "files.json").read_text("utf-8"))]
 
 
+def test_type_checkers_find_the_installed_package(tmp_path):
+    """They search the folders of sys.path, and run no import hooks."""
+    finds = "import importlib.machinery as m; print(m.PathFinder.find_spec('render_agent').origin)"
+    command = [sys.executable, "-P", "-c", finds]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()) == TREE / "render_agent" / "__init__.py"
+
+
 def files_in(folder):
     """Return the files in a folder of the package, as paths in the tree."""
     return {
