@@ -23,6 +23,7 @@ from render_agent.render.renderer import (
     BACKGROUND,
     NEAR_METRES,
     Frame,
+    Renderer,
     check_size,
     reject_splat,
     valid_faces,
@@ -36,7 +37,7 @@ METRES_ABOVE_SCENE = 1.0  # distance of a map's camera from its cut, which is th
 NEAREST_SHARE = 0.1  # quantile of the visible points' depth at which points have their exact size
 
 
-class Pyrender:
+class Pyrender(Renderer):
     """Draws meshes, and clouds as squares of one size per image, with pyrender; see `Renderer`.
 
     All OpenGL calls run in one thread that owns the context. Frames have no primitives.

@@ -89,6 +89,10 @@ class Renderer(Protocol):
         """
         ...
 
+    def stop(self) -> None:
+        """Stop a running `draw` from another thread, if possible; by default, it is completed."""
+        return
+
     def close(self) -> None:
         """Release all resources. `draw` is not called afterwards."""
         ...

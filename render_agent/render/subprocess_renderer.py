@@ -42,7 +42,7 @@ class RendererCrashedError(Exception):
     """The child process died or was killed."""
 
 
-class SubprocessRenderer:
+class SubprocessRenderer(Renderer):
     """Draws with the renderer `name` in a child process, restarting it if it dies; see `Renderer`."""
 
     def __init__(self, name: str) -> None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from render_agent.render.around import draw_around
 from render_agent.render.map_view.map_view import TopView
 from render_agent.render.renderer import Renderer
-from render_agent.render.subprocess_renderer import SubprocessRenderer
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.scene import Scene
 
@@ -50,12 +49,11 @@ class Viewer:
         """Draw a view of one kind."""
         if kind == "top":
             return self.top(scene, camera, trail)
-        return self.around(scene, camera) if kind == "around" else self.ego(scene, camera)
+        return {"ego": self.ego, "around": self.around}[kind](scene, camera)
 
     def stop(self) -> None:
-        """Kill a renderer in a child process immediately. Thread-safe."""
-        if isinstance(self.renderer, SubprocessRenderer):
-            self.renderer.stop()
+        """Stop a view that is being drawn, if the renderer can. Thread-safe."""
+        self.renderer.stop()
 
     def close(self) -> None:
         """Release the renderer's resources."""

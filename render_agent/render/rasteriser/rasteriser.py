@@ -26,7 +26,7 @@ from render_agent.render.rasteriser.gaussians.gpu import GpuGaussians, gpu_rende
 from render_agent.render.rasteriser.gaussians.renderer import GaussianRasteriser
 from render_agent.render.rasteriser.kernels import is_cached
 from render_agent.render.rasteriser.point_splats import CloudLevels, cloud_levels
-from render_agent.render.renderer import BACKGROUND, Frame, check_size
+from render_agent.render.renderer import BACKGROUND, Frame, Renderer, check_size
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.scene import Scene
@@ -58,7 +58,7 @@ def prepare(first_scene: Callable[[], Scene]) -> None:
             compile_kernels(kind)
 
 
-class Rasteriser:
+class Rasteriser(Renderer):
     """Draws meshes, point clouds and splats with compiled kernels; see `Renderer`. Thread-safe.
 
     A scene's blocks are built when it is first drawn, and freed with the scene. Splats are drawn on the GPU if gsplat
