@@ -18,15 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from render_agent.errors import UsageError
+from render_agent.scans.file_frame import AUTO as AUTO
+from render_agent.scans.file_frame import AnyUnit, Axis, Unit, Up
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import is_key_option, make_public
-
-AUTO: Literal["auto"] = "auto"
-
-Axis = Literal["z", "-z", "y", "-y", "x", "-x"]
-Up = Literal["auto"] | Axis
-Unit = Literal["m", "cm", "mm", "ft", "in"]
-AnyUnit = Literal["auto"] | Unit
 
 VSIBENCH, ROOMS = "vsibench", "rooms"
 DEFAULT_MODEL = "Qwen/Qwen3-VL-8B-Instruct"

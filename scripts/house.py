@@ -10,8 +10,9 @@ TREE = Path(__file__).parents[1]
 LEVELS = [
     "errors",
     "util",
-    "extras options registry",
+    "extras",
     "scans",
+    "options registry",
     "dialogue",
     "tasks",
     "score",

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from render_agent.api.images import View
 from render_agent.errors import SceneError
-from render_agent.options import AUTO, AnyUnit, RunConfig, Up
+from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.start_pose import start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.camera import Camera
+from render_agent.scans.file_frame import AUTO, AnyUnit, Up
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.meshes.mesh_file import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply

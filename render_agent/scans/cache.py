@@ -12,12 +12,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from render_agent.errors import QuestionsError, SceneError
-from render_agent.options import AUTO, AnyUnit, Up
 from render_agent.scans.annotation_rooms.annotations import (
     SceneAnnotation,
     is_annotation_file,
     read_annotations,
 )
+from render_agent.scans.file_frame import AUTO, AnyUnit, Up
 from render_agent.scans.scene import Scene
 
 if TYPE_CHECKING:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from render_agent.options import AUTO, AnyUnit, Axis, Unit, Up
+AUTO: Literal["auto"] = "auto"
+
+Axis = Literal["z", "-z", "y", "-y", "x", "-x"]
+Up = Literal["auto"] | Axis
+Unit = Literal["m", "cm", "mm", "ft", "in"]
+AnyUnit = Literal["auto"] | Unit
 
 METRES: dict[Unit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "ft": 0.3048, "in": 0.0254}
 

@@ -108,7 +108,18 @@ def test_no_import_cycles():
 
 def test_options_import_only_data():
     imported = {name for name, _ in own_imports("options", typed=True)}
-    assert imported == {"errors", "util.reasons", "util.redact"}
+    assert imported == {"errors", "scans.file_frame", "util.reasons", "util.redact"}
+
+
+def test_scans_could_be_a_library_of_their_own():
+    outside = [
+        f"{name}:{line} imports {imported}"
+        for name in SOURCES
+        if folder_of(name) == "scans"
+        for imported, line in own_imports(name, typed=True)
+        if not is_in_folders(imported, "scans errors util extras")
+    ]
+    assert not outside
 
 
 def test_the_core_imports_nothing_above_it():

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError, SetupError
 from render_agent.extras import require
-from render_agent.options import Axis
-from render_agent.scans.file_frame import UPRIGHT
+from render_agent.scans.file_frame import UPRIGHT, Axis
 from render_agent.scans.gaussians import Gaussians
 from render_agent.scans.texture import Texture
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from render_agent.options import Axis, Unit
-from render_agent.scans.file_frame import METRES
+from render_agent.scans.file_frame import METRES, Axis, Unit
 from render_agent.util.reasons import truncate
 
 MAX_NAMES = 12  # names listed in the note

@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from render_agent.options import AUTO, AnyUnit, Axis, Up
 from render_agent.scans.extent import Extent, measure_extent
-from render_agent.scans.file_frame import METRES, FileFrame
+from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scans.formats.axis_alignment import missing_note, read_alignment
 from render_agent.scans.formats.cleaning import (
     Scan,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from render_agent.extras import require
-from render_agent.options import Axis, Unit
+from render_agent.scans.file_frame import Axis, Unit
 from render_agent.scans.formats.cleaning import Scan, ScanKind, require_reader, unreadable
 from render_agent.scans.formats.clouds.e57 import read_e57
 from render_agent.scans.formats.clouds.las import read_las

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.options import Unit
 from render_agent.scans.extent import Extent
-from render_agent.scans.file_frame import METRES, UNIT_WORDS
+from render_agent.scans.file_frame import METRES, UNIT_WORDS, Unit
 from render_agent.scans.formats.cleaning import unreadable
 
 MAX_DECLARED_METRES = 1000.0  # no scan may be wider, even with a declared unit

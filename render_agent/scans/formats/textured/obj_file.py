@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.options import Axis
+from render_agent.scans.file_frame import Axis
 from render_agent.scans.formats.cleaning import check_corners
 from render_agent.scans.formats.declared import (
     FEW_CORNERS,

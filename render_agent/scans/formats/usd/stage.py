@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.options import Axis
+from render_agent.scans.file_frame import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
