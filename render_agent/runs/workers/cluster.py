@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from render_agent.engines.make_engine import engine_traits
@@ -27,7 +28,12 @@ CONNECT_SECONDS = 10.0  # timeout for connecting to a cluster
 
 RAY_WORDS = (AUTO, "local")  # values that Ray accepts instead of an address
 
-NO_CLUSTER = "Start one with `ray start --head`, or omit --ray to use this machine."
+NO_CLUSTER = "Start a cluster with `ray start --head`, or omit --ray to use this machine."
+
+NO_TOKEN = (
+    "If it requires a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, which `ray get-auth-token` prints on its"
+    " machine."
+)
 
 # Ray settings: no usage reports, CUDA_VISIBLE_DEVICES unchanged, no colours
 QUIET = {
@@ -73,6 +79,8 @@ def cluster(address: str | None, workers: int) -> Iterator[Any]:
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    if address and _has_token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     import ray
 
     if ray.is_initialized():
@@ -86,6 +94,14 @@ def cluster(address: str | None, workers: int) -> Iterator[Any]:
             yield ray
         finally:
             ray.shutdown()
+
+
+def _has_token() -> bool:
+    """True if this machine has a token for Ray clusters; `ray start` requires it if it exists (from Ray 2.60 on)."""
+    if os.environ.get("RAY_AUTH_TOKEN"):
+        return True
+    default = Path.home() / ".ray" / "auth_token"
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or default).is_file()
 
 
 def _connect(ray: Any, address: str | None, workers: int) -> None:
@@ -104,7 +120,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
     except Exception as error:
         reason = reason_of(error)
         raise SetupError(
-            f"--ray {address}: no Ray cluster answers there ({reason}). {NO_CLUSTER}"
+            f"--ray {address}: no Ray cluster answers there ({reason}). {NO_TOKEN} {NO_CLUSTER}"
             if address
             else f"cannot start Ray, which runs the workers, on this machine: {reason}. Try again when it is less busy,"
             " or omit --workers and --devices."
