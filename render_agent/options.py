@@ -162,7 +162,8 @@ class RunConfig:
     model: str | None = _engine(
         None,
         f"Hugging Face model name, directory, or bundled model: {', '.join(BUNDLED_MODELS)} (default: {DEFAULT_MODEL})."
-        " With --engine scripted: {names}, or a file of replies (default: explorer).",
+        " With --engine scripted: {names}, or a file of replies (default: explorer, which walks at random and then"
+        " answers like the baseline frequency).",
         metavar="NAME",
         names="scripted policy",
         path="model",

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
-from render_agent.score.chance import chance_levels
+from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.means import MACRO, MICRO, AnswerScore
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
@@ -109,7 +109,8 @@ def score_predictions(
             name: {MACRO: parser_scores[MACRO], MICRO: parser_scores[MICRO]}
             for name, parser_scores in other_parsers.items()
         },
-        "chance": chance_levels(scorable),
+        "chance": chance_levels(scorable, questions),
+        "baselines": baseline_notes(questions),
         **metric_means(scorable, predictions),
         "counts": {
             "questions": len(scorable),

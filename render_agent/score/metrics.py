@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from render_agent.dialogue.answer import AnswerForm
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.util.numbers import SMALL_NUMBERS, is_number
 
-# Ground truth of a question, and its option texts by letter.
-KnownTruth = tuple[str, Mapping[str, str]]
+FloatArray = NDArray[np.float64]
 
 # Values of a question's `metric` field. Packages add metrics as entry points of `render_agent.metrics`.
 METRICS = {
@@ -86,17 +88,18 @@ class Metric(ABC):
             pairs.append((repr(2 * a * b / (a + b)), repr(low), repr(high)))
         return not any(self.is_correct(answer, t) and self.is_correct(answer, o) for answer, t, o in pairs)  # fmt: skip
 
-    def chance(self, options: int) -> float | None:
-        """Return the expected score of a uniform choice among N options; None if answers are not choices."""
-        return None
-
-    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
-        """Return the constant guess with the highest score on questions of one type; see `as_answer`.
+    def guess(self, truth: str, options: Mapping[str, str]) -> str | None:
+        """Return the constant guess that is right for a question, None if there is none; see `as_answer`.
 
         Args:
-            truths: Ground truths of these questions, at least one.
+            truth: Ground truth.
+            options: Option texts by letter.
         """
-        return _mode([truth for truth, _ in truths])
+        return truth
+
+    def guess_scores(self, guesses: Sequence[str]) -> FloatArray:
+        """Return the score of each of n distinct guesses (row) on a question for which each is right (column), (n, n)."""
+        return np.eye(len(guesses))
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
         """Convert a constant guess to an answer to a question with these options."""
@@ -128,17 +131,13 @@ class Accuracy(Metric):
         """Compare the first word with the letters of the ground truths, ignoring case."""
         return float(first_word(answer).lower() in map(str.lower, truths))
 
-    def chance(self, options: int) -> float | None:
-        """Return one over the number of options."""
-        return 1 / options if options else None
-
 
 class DirectionAccuracy(Accuracy):
     """Multiple choice whose most frequent guess is an option text, regardless of its letter."""
 
-    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
-        """Return the most frequent text of a correct option."""
-        return _mode([options.get(truth.upper(), "") for truth, options in truths])
+    def guess(self, truth: str, options: Mapping[str, str]) -> str | None:
+        """Return the text of the correct option."""
+        return options.get(truth.upper())
 
     def as_answer(self, guess: str, options: Mapping[str, str]) -> str:
         """Return the letter of the option with the guessed text."""
@@ -160,16 +159,13 @@ class RelativeAccuracy(Metric):
         numbers = [float(truth) for truth in truths if is_number(truth)]
         return max((mean_relative_accuracy(float(word), truth) for truth in numbers), default=0.0)
 
-    def most_frequent(self, truths: Sequence[KnownTruth]) -> str | None:
-        """Return the ground truth with the highest total score; None if none is a number."""
-        counts = Counter(float(truth) for truth, _ in truths if is_number(truth))
-        if not counts:
-            return None
+    def guess(self, truth: str, options: Mapping[str, str]) -> str | None:
+        """Return the number; None if it is not one."""
+        return f"{float(truth):g}" if is_number(truth) else None
 
-        def total_score(guess: float) -> float:
-            return sum(n * self.score(repr(guess), (repr(truth),)) for truth, n in counts.items())
-
-        return f"{max(sorted(counts), key=total_score):g}"
+    def guess_scores(self, guesses: Sequence[str]) -> FloatArray:
+        """Return the scores of numbers, which also score on questions with similar ground truths, (n, n)."""
+        return np.array([[self.score(guess, (truth,)) for truth in guesses] for guess in guesses])
 
     def vote(self, votes: Sequence[str]) -> tuple[str, float]:
         """Return the vote with the highest expected score; ties go to the vote nearest to the median."""
@@ -232,12 +228,6 @@ class LLMMatch(Metric):
     def score(self, answer: str, truths: Sequence[str]) -> float:
         """Raise ValueError, because only a judge can score these answers."""
         raise ValueError("only a judge can score this answer")
-
-
-def _mode(values: Sequence[str]) -> str:
-    """Return the most frequent value; ties go to the first in sort order."""
-    counts = Counter(values)
-    return max(sorted(counts), key=lambda value: counts[value])
 
 
 # Replacements for words in answers: annotators' typos, and numbers in digits.

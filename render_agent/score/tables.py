@@ -74,7 +74,9 @@ def score_table(results: Mapping[str, Any]) -> PlainTable:
         _add(table, line)
     missing = [name for name in results["types"] if results["intervals"].get(name) is None]
     caveats = few_scenes_caveats(missing, len(results["types"]))
-    table.caption = "\n".join([*_caveats(results["notes"]), *caveats, *_work_lines(results)])
+    baselines = [f"{name}: {note}" for name, note in results.get("baselines", {}).items()]
+    notes = _caveats([*results["notes"], *baselines])
+    table.caption = "\n".join([*notes, *caveats, *_work_lines(results)])
     return table
 
 

@@ -202,8 +202,10 @@ def _chance_scores(
 ) -> dict[str, float]:
     """Return the chance score of each question by id."""
     usual = guesses["frequency"]
-    levels = {q.id: metric_of(q).chance(len(options_by_letter(q.options))) for q in questions}
-    return {key: usual[key].score if level is None else level for key, level in levels.items()}
+    return {
+        q.id: 1 / len(q.options) if metric_of(q).form == "letter" else usual[q.id].score
+        for q in questions
+    }
 
 
 def _prune(

@@ -15,7 +15,6 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import (
-    FITTED_NOTE,
     ExplorerPolicy,
     FixedAnswerPolicy,
     RandomPolicy,
@@ -172,8 +171,8 @@ ORACLE = NamedPolicy(
     lambda questions, seed, config: oracle(
         questions, seed, None if config is None else config.annotations
     ),
-    "answers from the scenes' annotations; if they do not determine the answer, with the most frequent one,"
-    f" {FITTED_NOTE}",
+    "answers from the scenes' annotations, the ground truth; if they do not determine the answer, like the baseline"
+    " frequency",
     knows_boxes=True,
 )
 WITNESS = NamedPolicy(

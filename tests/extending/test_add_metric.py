@@ -1,6 +1,7 @@
 """The page "add a metric" works: the metric scores, guesses and votes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from factories.documentation import blocks
@@ -10,7 +11,8 @@ from render_agent import bundled_rooms
 from render_agent.agents.vote import ballot
 from render_agent.errors import QuestionsError
 from render_agent.runs.read import RunData, list_runs
-from render_agent.score.questions import metric_of, score_answer
+from render_agent.score.chance import most_frequent_answer
+from render_agent.score.questions import score_answer
 from render_agent.score.tables import overall_lines, score_table
 from render_agent.tasks.question_files import load_questions
 
@@ -33,9 +35,9 @@ def test_metric_from_the_docs_page_scores_a_run(tmp_path, monkeypatch, type_in):
     run = RunData(path)
     assert run.record["packages"] == {"metric off-by-one": "close-counts 1.0"}
     results = run.saved_results
-    assert (results["questions"][0]["answer"], results["questions"][0]["score"]) == ("3", 1)
-    assert results["metrics"]["off-by-one"]["score"] == 100
-    assert results["chance"]["frequency"]["chairs"] == 100
+    assert (results["questions"][0]["answer"], results["questions"][0]["score"]) == ("2", 0.5)
+    assert results["metrics"]["off-by-one"]["score"] == 50
+    assert results["chance"]["frequency"]["chairs"] == 50
     lines = " ".join(
         [str(score_table(results).title), *(line.label for line in overall_lines(results))]
     )
@@ -51,8 +53,8 @@ def test_guesses_and_votes_maximise_the_score(tmp_path, monkeypatch):
     assert {answer: score_answer(question, answer) for answer in scores} == scores
     result = ballot(question, ["1", "4", "5", "5", "3"])
     assert (result.winner, result.expected) == ("4", 0.5)
-    truths = [(truth, {}) for truth in ("1", "4", "5", "6", "6")]
-    assert metric_of(question).most_frequent(truths) == "5"
+    questions = [replace(question, ground_truth=truth) for truth in ("1", "4", "5", "6", "6")]
+    assert most_frequent_answer(questions) == "5"
 
 
 def test_unknown_metric_error_lists_the_plugin(tmp_path, monkeypatch):

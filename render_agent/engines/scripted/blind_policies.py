@@ -8,15 +8,14 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
-from render_agent.score.chance import frequent_answers
-from render_agent.util.numbers import is_number
-
-# Part of the note of every policy that gives the most frequent answers.
-FITTED_NOTE = "fitted on the ground truth of the same questions, like the paper's baseline"
+from render_agent.score.chance import (
+    FALLBACK_ANSWERS,
+    frequent_answers,
+    random_answers,
+)
 
 
 def draw(question_id: str, seed: int) -> random.Random:
@@ -98,47 +97,31 @@ def random_move(seed: int, number: int) -> str:
 
 
 class RandomPolicy:
-    """Answers immediately: uniform among the options, or among the ground truths of the question type."""
+    """Answers immediately, uniformly among the options or the quantiles of VSI-Bench's published answers."""
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.questions = {question.id: question for question in questions}
         self.seed = seed
-        self.truths: dict[str, list[str]] = {}
-        for question in questions:
-            has_truth = question.ground_truth is not None and question.change is None
-            if has_truth and question.answer_form == "number":
-                self.truths.setdefault(question.type, []).append(str(question.ground_truth))
 
     def reply(self, request: Request) -> str:
         """Return a random answer, which is the same in every turn of a question."""
         return json.dumps({"answer": self.guess(request.question_id), "done": True})
 
-    def guess(self, question_id: str, least: float = 0.0) -> str:
-        """Return a random answer.
-
-        Args:
-            question_id: Id of the question.
-            least: Smallest number to return, if any of the ground truths is that large.
-        """
+    def guess(self, question_id: str, least: float | None = None) -> str:
+        """Return a random answer; of numbers, one that is at least `least` if there is any."""
         question = self.questions[question_id]
-        chance = draw(question.seed_id, self.seed)
-        if question.change is not None and question.answer_form == "text":
-            return chance.choice(sorted(dict(question.change.option_letters)))
-        if question.options:
-            return chance.choice(sorted(options_by_letter(question.options)))
-        truths = sorted(self.truths.get(question.type, ["2"]))
-        large = [truth for truth in truths if is_number(truth) and float(truth) >= least]
-        return chance.choice((large or truths) if least else truths)
+        answers = random_answers(question) or [FALLBACK_ANSWERS[question.answer_form]]
+        if least is not None and question.answer_form == "number":
+            answers = [answer for answer in answers if float(answer) >= least] or answers
+        return draw(question.seed_id, self.seed).choice(answers)
 
 
-EXPLORER = NamedPolicy(
-    lambda questions, seed, config: ExplorerPolicy(questions, seed),
-    f"rule-based: most frequent answer per question type, {FITTED_NOTE}",
-)
-WANDERER = NamedPolicy(lambda questions, seed, config: WandererPolicy(questions, seed))
+WALK_NOTE = "rule-based: a random walk, then the answer of the baseline frequency"
+EXPLORER = NamedPolicy(lambda questions, seed, config: ExplorerPolicy(questions, seed), WALK_NOTE)
+WANDERER = NamedPolicy(lambda questions, seed, config: WandererPolicy(questions, seed), WALK_NOTE)
 RANDOM = NamedPolicy(
     lambda questions, seed, config: RandomPolicy(questions, seed),
-    "random: uniform among the options; numbers drawn from the ground truths of the same question type",
+    "rule-based: the baseline random",
 )
 
 
@@ -155,5 +138,5 @@ class FixedAnswerPolicy:
 
 FREQUENCY = NamedPolicy(
     lambda questions, seed, config: FixedAnswerPolicy(frequent_answers(questions)),
-    f"rule-based: most frequent answer per question type, {FITTED_NOTE}",
+    "rule-based: the baseline frequency",
 )

@@ -24,7 +24,7 @@ from render_agent.runs.log.row import (
 from render_agent.score.beliefs.belief_figures import belief_figures
 from render_agent.score.beliefs.scored_probe import ScoredProbe, probe_totals, probes_of
 from render_agent.score.causal import causal_results
-from render_agent.score.chance import chance_levels
+from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
@@ -74,6 +74,7 @@ def results(
         reproducible: Whether the run with `--reproducible on` is reproducible bit for bit; None for other runs.
     """
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
+    selection = [state.question for state in states]
     official = means(scored_answers(scored_states, marks=marks))[MACRO]
     scores = score_figures(
         scored_answers(scored_states, parser, marks=marks),
@@ -107,7 +108,8 @@ def results(
             name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL
         },
         "score_by_images": score_by_images([s for s in states if score_of(s) is not None]),
-        "chance": chance_levels([state.question for state in scored_states]),
+        "chance": chance_levels([state.question for state in scored_states], selection),
+        "baselines": baseline_notes(selection),
         **metric_means(
             [state.question for state in scored_states],
             {state.id: state.answer_text for state in scored_states},

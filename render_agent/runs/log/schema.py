@@ -147,6 +147,7 @@ class Results(TypedDict):
     datasets: dict[str, Any]
     score_by_images: NotRequired[list[dict[str, Any]]]
     chance: dict[str, dict[str, Score]]
+    baselines: NotRequired[dict[str, str]]
     counts: Counts
     totals: Totals
     cost_usd: NotRequired[Number | None]

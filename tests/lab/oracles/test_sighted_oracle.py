@@ -145,8 +145,8 @@ def test_counting_needs_all_objects_and_guesses_are_at_least_the_count(eyes):
             blind == json.loads(RandomPolicy(QUESTIONS, seed).reply(request(COUNT, [])))["answer"]
         )
     chance = RandomPolicy(QUESTIONS, 0)
-    assert {float(RandomPolicy(QUESTIONS, n).guess("count", 4)) for n in range(60)} == {4, 5, 6}
-    assert float(chance.guess("count", 100)) <= 6  # above every known answer: ignores the count
+    assert {float(RandomPolicy(QUESTIONS, n).guess("count", 4)) for n in range(60)} == {4, 5, 8, 18}
+    assert float(chance.guess("count", 100)) <= 18  # ignores a count above all answers
 
 
 def test_room_size_needs_enough_surface_in_any_view_type(eyes):

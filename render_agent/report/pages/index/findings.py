@@ -46,7 +46,10 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     the traits of wrong answers with those of right ones.
     """
     scores = [(state.question, run.rows[state.id].score) for state in run.states]
-    gains = baseline_gains([(question, score) for question, score in scores if score is not None])
+    gains = baseline_gains(
+        [(question, score) for question, score in scores if score is not None],
+        [state.question for state in run.states],
+    )
     original_diagnoses = own_diagnoses(run.states, diagnoses)
     scenes = {name: scene_of(run.rows[name]) for name in original_diagnoses}
     trait_finding = shared_trait(

@@ -167,8 +167,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
         "Score by question type",
         "One dot per type with its 95 % confidence interval, and marks at the chance levels.",
         draw_svg(paint, height=1.0 + 0.27 * len(scores)),
-        f"{INTERVALS} Random: uniform choice among the options. Frequency: most-frequent-answer baseline, fitted to these"
-        " questions by type.",
+        f"{INTERVALS}{''.join(f' {name.capitalize()}: {note}.' for name, note in results.get('baselines', {}).items())}",
         ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
         [
             (
