@@ -47,7 +47,7 @@ def schema_part() -> str:
     from render_agent.dialogue.reply import ReplyForm
     from render_agent.dialogue.reply_protocol import JsonProtocol
 
-    return f"```json\n{json.dumps(JsonProtocol().schema(ReplyForm()), indent=1)}\n```"
+    return f"```json\n{json.dumps(JsonProtocol().schema(ReplyForm(), None), indent=1)}\n```"
 
 
 def fields_part() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from render_agent.dialogue.answers.letter import letter_in
 from render_agent.dialogue.answers.number import number_in
@@ -15,6 +15,14 @@ AnswerForm = Literal["letter", "number", "text"]
 MAX_OPTIONS = 26  # one per letter of the alphabet
 
 MAX_ANSWER_CHARACTERS = 2_000  # longer texts are not parsed as a letter or a number
+
+_NUMBER_AS_TEXT = "^-?[0-9]{1,6}(\\.[0-9]{1,4})?$"  # numbers of a model that answers in words
+
+# The unit of a question, as in "(in square meters)" and "measured in centimeters".
+_UNIT = re.compile(
+    r"\bin ((?:square )?(?:(?:centi|milli|kilo)?met(?:er|re)s|feet|inches|yards|degrees))\b",
+    re.IGNORECASE,
+)
 
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
 
@@ -31,6 +39,12 @@ def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
 
 
+def unit_of(text: str) -> str | None:
+    """Return the unit of the answer that a question's text names, such as "square meters"."""
+    units = {match.lower() for match in _UNIT.findall(text)}
+    return units.pop() if len(units) == 1 else None
+
+
 def canonical_answer(text: str, form: AnswerForm, options: Sequence[str] = ()) -> str | None:
     """Parse an answer into canonical form; return None if the text contains no answer of this form."""
     if form != "text" and len(text) > MAX_ANSWER_CHARACTERS:
@@ -42,11 +56,54 @@ def canonical_answer(text: str, form: AnswerForm, options: Sequence[str] = ()) -
     return None if text.strip().lower() in ("", "null") else text.strip()
 
 
-def answer_form(form: AnswerForm, options: Sequence[str], wording: Wording) -> str:
-    """Return the phrase that tells the model in which form to answer."""
+def answer_form(
+    form: AnswerForm, options: Sequence[str], wording: Wording, unit: str | None = None
+) -> str:
+    """Return the phrase that tells the model in which form to answer, given the unit that the question names."""
+    if form == "number" and unit is not None and wording.templates["question.number_in"]:
+        return wording("question.number_in", unit=unit)
     if form != "letter":
         return wording(f"question.{form}")
     *first, last = options_by_letter(options) or ["A"]
     if not first:
         return wording("question.letter", last=last)
     return wording("question.letters", letters=", ".join(first), last=last)
+
+
+def answer_texts(form: AnswerForm, options: Sequence[str], wording: Wording) -> dict[str, str]:
+    """Map the texts that the schema permits as an answer to their letters; empty if it does not list texts.
+
+    The texts are letters, except for a model whose wording declares `about.options: words`.
+    """
+    letters = options_by_letter(options) if form == "letter" else {}
+    texts = {text: letter for letter, text in letters.items() if text}
+    if wording.options == "words" and len(texts) == len(letters):
+        return texts
+    return {letter: letter for letter in letters}
+
+
+class Permitted(NamedTuple):
+    """The answers that a schema permits besides null. Few are distinct, so schemas are cached by them."""
+
+    form: AnswerForm
+    texts: tuple[str, ...] = ()
+    """The only texts; empty if any value of the form is permitted."""
+    in_quotes: bool = False
+    """True if the model writes numbers as texts."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of an answer."""
+        value: dict[str, Any] = {"type": "string"}
+        if self.texts:
+            value["enum"] = [*self.texts]
+        elif self.form == "number" and self.in_quotes:
+            value["pattern"] = _NUMBER_AS_TEXT
+        elif self.form == "number":
+            value["type"] = "number"
+        return {"anyOf": [value, {"type": "null"}]}
+
+
+def permitted_answers(form: AnswerForm, options: Sequence[str], wording: Wording) -> Permitted:
+    """Return the answers that the schema of a reply permits."""
+    return Permitted(form, (*answer_texts(form, options, wording),), wording.options == "words")

@@ -68,15 +68,13 @@ class Prompt:
         """The fields that replies may contain."""
         return ReplyForm(self.mode, self.requestable_kinds, self.image_size, self.wording)
 
-    @property
-    def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema of a reply, for engines with guided decoding; None if replies are not JSON."""
-        return self.protocol.schema(self.form)
+    def schema(self, question: Question | None = None) -> Mapping[str, Any] | None:
+        """Return the JSON schema of a reply to a question, or to any; None if replies are not JSON."""
+        return self.protocol.schema(self.form, question)
 
-    @property
-    def tools(self) -> list[dict[str, Any]] | None:
-        """The tools that replies may call; None if replies are plain text."""
-        return self.protocol.tools(self.form)
+    def tools(self, question: Question | None = None) -> Sequence[Mapping[str, Any]] | None:
+        """Return the tools that replies to a question, or to any, may call; None if replies are plain text."""
+        return self.protocol.tools(self.form, question)
 
     def parse_reply(
         self, reply: str, question: Question, finish_reason: FinishReason = "stop"
@@ -141,9 +139,9 @@ class Prompt:
         lines = [*([f"{description}\n"] if description else []), question.text]
         if question.options:
             lines += [say("question.options"), *question.options]
-        form = answer_form(question.answer_form, question.options, say)
-        key = "question.answer_number" if question.answer_form == "number" else "question.answer"
-        lines.append(say(key, form=form))
+        form = answer_form(question.answer_form, question.options, say, question.unit)
+        names_unit = question.answer_form == "number" and form == say("question.number")
+        lines.append(say("question.answer_number" if names_unit else "question.answer", form=form))
         status = [self._turn_status(0, camera)]
         if self.requestable_kinds and self.start is not None and not question.has_own_start:
             status += start_note(self.start, camera, say)

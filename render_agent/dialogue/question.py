@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from render_agent.dialogue.answer import AnswerForm, canonical_answer
+from render_agent.dialogue.answer import AnswerForm, canonical_answer, unit_of
 from render_agent.scans.camera import Vector
 from render_agent.scans.edits import Edit
 from render_agent.util.safe_parse import Number
@@ -107,6 +107,11 @@ class Question:
     def is_too_long(self) -> bool:
         """True if text and options exceed MAX_QUESTION_CHARS."""
         return len(self.text) + sum(map(len, self.options)) > MAX_QUESTION_CHARS
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of a number that the text names, such as "square meters"."""
+        return unit_of(self.text) if self.answer_form == "number" else None
 
     @property
     def seed_id(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
+from render_agent.dialogue.answer import Permitted
 from render_agent.dialogue.wording import Wording, general
 from render_agent.scans.camera import MAX_PITCH
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
@@ -254,6 +255,12 @@ def describe_action(action: Action | Malformed) -> list[str]:
     # The camera turns before it moves.
     fields = sorted(FIELDS, key=lambda field: field.name != "look_at")
     return [clause for field in fields if (clause := field.describe(action)) is not None]
+
+
+def field_schemas(form: ReplyForm, permitted: Permitted | None) -> dict[str, Schema]:
+    """Return the JSON schemas of the requested fields, given the permitted answers; None for those to any question."""
+    schemas = {field.name: field.schema(form) for field in form.requested_fields}
+    return schemas if permitted is None else schemas | {"answer": permitted.schema}
 
 
 def object_schema(properties: Mapping[str, Any], required: Sequence[str] | None = None) -> Schema:

@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from render_agent.dialogue.answer import Permitted, permitted_answers
 from render_agent.dialogue.chat import Message, Piece, assistant, message
 
 # Re-exported for other protocols.
 from render_agent.dialogue.parsing.fields import read_fields as read_fields
 from render_agent.dialogue.parsing.parser import ReplyParser
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
+from render_agent.dialogue.reply import (
+    Action,
+    FinishReason,
+    Malformed,
+    ReplyForm,
+    field_schemas,
+    object_schema,
+)
+
+MAX_SCHEMAS = 256  # cached per process; VSI-Bench has about six
 
 
 class ReplyProtocol(ABC):
@@ -61,19 +72,23 @@ class ReplyProtocol(ABC):
         """
         return self.read(text, question, form)
 
-    def schema(self, form: ReplyForm) -> Mapping[str, Any] | None:
+    def schema(self, form: ReplyForm, question: Question | None) -> Mapping[str, Any] | None:
         """Return the JSON schema for guided decoding; None if replies are not JSON.
 
         Args:
             form: The fields of a reply in this run.
+            question: The question, whose answers the schema permits; None for the answers to any question.
         """
         return None
 
-    def tools(self, form: ReplyForm) -> list[dict[str, Any]] | None:
+    def tools(
+        self, form: ReplyForm, question: Question | None
+    ) -> Sequence[Mapping[str, Any]] | None:
         """Return the tools that the model may call, as in chat completions; None if replies are plain text.
 
         Args:
             form: The fields of a reply in this run.
+            question: The question, whose answers the tools accept; None for the answers to any question.
         """
         return None
 
@@ -117,13 +132,9 @@ class JsonProtocol(ReplyProtocol):
         ]
         return form.wording("json.reply", example=f"{{{example}}}", fields="\n".join(lines))
 
-    def schema(self, form: ReplyForm) -> Mapping[str, Any] | None:
+    def schema(self, form: ReplyForm, question: Question | None) -> Mapping[str, Any] | None:
         """Return the schema of an object with the requested fields."""
-        fields = form.requested_fields
-        return object_schema(
-            {field.name: field.schema(form) for field in fields},
-            [field.name for field in fields if field.required],
-        )
+        return _reply_schema(form, permitted_by(form, question))
 
     def parse(
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
@@ -134,3 +145,18 @@ class JsonProtocol(ReplyProtocol):
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
         """Parse a complete reply."""
         return self.parse(text, "stop", question, form)
+
+
+def permitted_by(form: ReplyForm, question: Question | None) -> Permitted | None:
+    """Return the answers that replies to a question may give; None for those to any question."""
+    if question is None:
+        return None
+    return permitted_answers(question.answer_form, question.options, form.wording)
+
+
+@lru_cache(MAX_SCHEMAS)
+def _reply_schema(form: ReplyForm, permitted: Permitted | None) -> Mapping[str, Any]:
+    return object_schema(
+        field_schemas(form, permitted),
+        [field.name for field in form.requested_fields if field.required],
+    )

@@ -6,11 +6,13 @@ Models reply with a call of one of the tools in TOOLS, whose parameters are the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import structs
 
+from render_agent.dialogue.answer import Permitted
 from render_agent.dialogue.chat import (
     Message,
     Piece,
@@ -23,8 +25,15 @@ from render_agent.dialogue.chat import (
 )
 from render_agent.dialogue.parsing.native_calls import TOOLS, in_hermes, split_calls
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import Action, FinishReason, Malformed, ReplyForm, object_schema
-from render_agent.dialogue.reply_protocol import JsonProtocol
+from render_agent.dialogue.reply import (
+    Action,
+    FinishReason,
+    Malformed,
+    ReplyForm,
+    field_schemas,
+    object_schema,
+)
+from render_agent.dialogue.reply_protocol import MAX_SCHEMAS, JsonProtocol, permitted_by
 
 REQUIRED = ("measure", "answer", "done")  # parameters without a default
 
@@ -34,34 +43,16 @@ class ToolsProtocol(JsonProtocol):
 
     def instructions(self, form: ReplyForm) -> str:
         """Return a sentence that names the tools; `tools` describes their parameters."""
-        names = [tool["function"]["name"] for tool in self.tools(form)]
+        names = [tool["function"]["name"] for tool in self.tools(form, None)]
         return form.wording("tools.reply", names=", ".join(names))
 
-    def schema(self, form: ReplyForm) -> None:
+    def schema(self, form: ReplyForm, question: Question | None) -> None:
         """Return None, because servers constrain tool calls themselves."""
         return
 
-    def tools(self, form: ReplyForm) -> list[dict[str, Any]]:
+    def tools(self, form: ReplyForm, question: Question | None) -> Sequence[Mapping[str, Any]]:
         """Return the tools of a run in the format of chat completions and chat templates."""
-        fields = {field.name: field.schema(form) for field in form.requested_fields}
-        meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
-        tools = []
-        for name, names in TOOLS.items():
-            parameters = [parameter for parameter in names if parameter in fields]
-            if not parameters or (name == "move" and "forward_meters" not in parameters):
-                continue
-            properties = {
-                parameter: {**fields[parameter], "description": meanings[parameter]}
-                for parameter in parameters
-            }
-            required_names = [parameter for parameter in parameters if parameter in REQUIRED]
-            function = {
-                "name": name,
-                "description": form.wording(f"tools.{name}"),
-                "parameters": object_schema(properties, required_names),
-            }
-            tools.append({"type": "function", "function": function})
-        return tools
+        return _tools(form, permitted_by(form, question))
 
     def parse(
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
@@ -110,3 +101,26 @@ class ToolsProtocol(JsonProtocol):
 def call_id(turn: int, number: int) -> str:
     """Return the id of a call: nine letters and digits, the only format that Mistral's template accepts."""
     return f"t{turn:04d}c{number:03d}"
+
+
+@lru_cache(MAX_SCHEMAS)
+def _tools(form: ReplyForm, permitted: Permitted | None) -> Sequence[Mapping[str, Any]]:
+    fields = field_schemas(form, permitted)
+    meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
+    tools = []
+    for name, names in TOOLS.items():
+        parameters = [parameter for parameter in names if parameter in fields]
+        if not parameters or (name == "move" and "forward_meters" not in parameters):
+            continue
+        properties = {
+            parameter: {**fields[parameter], "description": meanings[parameter]}
+            for parameter in parameters
+        }
+        required_names = [parameter for parameter in parameters if parameter in REQUIRED]
+        function = {
+            "name": name,
+            "description": form.wording(f"tools.{name}"),
+            "parameters": object_schema(properties, required_names),
+        }
+        tools.append({"type": "function", "function": function})
+    return tools

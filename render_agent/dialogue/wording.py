@@ -21,7 +21,7 @@ FILE_NAME = "wording.yaml"  # a model's own wording, in the model's folder
 MAX_BYTES = 1_000_000  # size limit of a wording file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashable, for caches
 class Wording:
     """Text templates by key, such as `moves.turned_left`. Call the object to fill one in.
 
@@ -52,6 +52,11 @@ class Wording:
         return self.templates["about.version"]
 
     @property
+    def options(self) -> str:
+        """How the model names options: by `letters`, or by their `words` if it was trained to."""
+        return self.templates["about.options"]
+
+    @property
     def sha256(self) -> str:
         """SHA-256 of all templates, including inherited ones; comments and layout do not count."""
         texts = json.dumps(dict(self.templates), sort_keys=True, ensure_ascii=False)
@@ -67,7 +72,8 @@ def general() -> Wording:
 def load_wording(file: Path) -> Wording:
     """Return a model's own wording; missing keys are inherited from the general wording.
 
-    An empty template in `fields` removes that field from the model's replies.
+    An empty template in `fields` removes that field from the model's replies; without `question.number_in`, units are
+    not named.
 
     Raises:
         SetupError: The file cannot be read, a key does not exist in the general wording, or the placeholders of a
@@ -77,7 +83,7 @@ def load_wording(file: Path) -> Wording:
     for key, template in templates.items():
         if key not in general_templates:
             raise SetupError(f"{file}: unknown key {key}. Remove it or correct its name.")
-        if not template and key.startswith("fields."):
+        if not template and (key.startswith("fields.") or key == "question.number_in"):
             continue
         differing_names = placeholders(template) ^ placeholders(general_templates[key])
         if differing_names:

@@ -91,6 +91,10 @@ class Session:
             if question.scan is not None or self._parts.blind
         }
         self._has_several = len(self._pending) > 1
+        # The question whose answers the tools accept while none is in progress.
+        self._sole_question = (
+            None if self._has_several else next(iter(self._pending.values()), None)
+        )
         self._question: Question | None = None
         self._episode: Episode | None = None
         self._shown_at = 0.0
@@ -100,8 +104,9 @@ class Session:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools that are possible in the run, with `name`, `description` and `parameters`."""
-        form = self._parts.prompt.form
-        declared = [tool["function"] for tool in self._parts.prompt.tools or ()]
+        prompt, form = self._parts.prompt, self._parts.prompt.form
+        tools = prompt.tools(self._question if self._episode else self._sole_question) or ()
+        declared = [tool["function"] for tool in tools]
         if "top" in form.kinds:
             description = f"Show {form.wording('instructions.top')}."
             map_tool = {"name": MAP, "description": description, "parameters": object_schema({})}

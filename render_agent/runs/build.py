@@ -122,7 +122,7 @@ class Parts:
     def workload(self) -> Workload:
         """The demands of the run on its engine."""
         kinds = self.config.kinds if self.free else ()
-        return Workload(self.max_prompt_images, self.agent.candidates, kinds, self.prompt.tools)
+        return Workload(self.max_prompt_images, self.agent.candidates, kinds, self.prompt.tools())
 
     @property
     def judges(self) -> tuple[Verifier, ...]:

@@ -7,9 +7,9 @@ kind from several questions in one batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -137,16 +137,6 @@ class TurnTaker:
             with engine_faults(self.engine):
                 self.engine.retire(dialogue)
 
-    @cached_property
-    def schema(self) -> Mapping[str, Any] | None:
-        """The JSON schema that constrains replies; None for free text."""
-        return None if self.config.no_guide else self.tools.prompt.schema
-
-    @cached_property
-    def reply_tools(self) -> Sequence[Mapping[str, Any]] | None:
-        """The tools that replies may call; None if they are plain text."""
-        return self.tools.prompt.tools
-
     def _messages(self, state: QuestionState, observation: NextViews) -> tuple[Message, ...]:
         """Return the new messages of the next turn."""
         prompt = self.tools.prompt
@@ -170,11 +160,11 @@ class TurnTaker:
     def _request(
         self, state: QuestionState, observation: NextViews, messages: Sequence[Message]
     ) -> Request:
-        turn = len(state.turns)
+        turn, prompt = len(state.turns), self.tools.prompt
         return Request(
             dialogue_id=state.id,
             turn=turn,
-            messages=self.tools.prompt.window([*state.dialogue, *messages]),
+            messages=prompt.window([*state.dialogue, *messages]),
             load_image=self.log.images.get,
             views=(*state.views, *observation.views),
             is_last_turn=turn + 1 == state.max_turns,
@@ -182,8 +172,8 @@ class TurnTaker:
             seed=turn_seed(self.config.seed, state.question.seed_id, turn),
             max_new_tokens=self.config.max_new_tokens,
             thinking_budget=self.config.thinking_budget,
-            schema=self.schema,
-            tools=self.reply_tools,
+            schema=None if self.config.no_guide else prompt.schema(state.question),
+            tools=prompt.tools(state.question),
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
@@ -280,7 +270,8 @@ def respond(
         )
         return " ".join(feedback), observation.camera, None
     if action.done:
-        form = answer_form(state.question.answer_form, state.question.options, say)
+        question = state.question
+        form = answer_form(question.answer_form, question.options, say, question.unit)
         feedback.append(say("feedback.done_without_answer", form=form))
     if observation.space is None:
         feedback.append(say("feedback.all_shown" if context.views else "feedback.nothing_shown"))

@@ -1,6 +1,7 @@
 """The option or text that an answer states."""
 
 import pytest
+from factories import states
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,12 +150,35 @@ def test_long_text_is_neither_a_letter_nor_a_number():
     assert canonical_answer("3" + " x" * MAX_ANSWER_CHARACTERS, "number") is None
 
 
-def test_answer_form():
-    assert answer_form("letter", OPTIONS, general()) == "one letter, A, B, C or D"
-    assert answer_form("letter", ["A. left", "B. right"], general()) == "one letter, A or B"
-    assert answer_form("letter", ["A. left"], general()) == "the letter A"
-    forms = [answer_form(wanted, (), general()) for wanted in ("number", "text")]
-    assert forms == ["one number", "a short text"]
+@pytest.mark.parametrize(
+    ("form", "options", "unit", "words"),
+    [
+        ("letter", OPTIONS, None, ["letter", "A, B, C or D"]),
+        ("letter", ["A. left", "B. right"], None, ["letter", "A or B"]),
+        ("letter", ["A. left"], None, ["the letter A"]),
+        ("number", (), None, ["one number"]),
+        ("number", (), "square meters", ["a number in square meters", "without a unit"]),
+        ("text", (), None, ["a short text"]),
+    ],
+)
+def test_answer_form(form, options, unit, words):
+    phrase = answer_form(form, options, general(), unit)
+    assert all(word in phrase for word in words)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("What is the distance between the sofa and the stove (in meters)?", "meters"),
+        ("What is the longest dimension of the bed, measured in centimeters?", "centimeters"),
+        ("What is the size of this room (in square meters)? \nIf several …", "square meters"),
+        ("How many chairs are in this room?", None),
+        ("Convert the length in feet to a length in meters.", None),
+    ],
+)
+def test_unit_that_a_question_names(text, unit):
+    assert states.question(text=text, answer_form="number").unit == unit
+    assert states.question(text=text, answer_form="text").unit is None
 
 
 # Of letter and text.

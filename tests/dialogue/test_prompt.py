@@ -21,12 +21,15 @@ from render_agent.dialogue.reply import (
     Action,
     Malformed,
 )
+from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.question_files import load_questions
+from training.wording import small_wording
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)
 FIRST = (
@@ -74,7 +77,7 @@ def test_opening_has_instructions_question_and_views():
     assert system["content"] == [{"type": "text", "text": Prompt(9, 75.0).instructions}]
     first, *views = user["content"]
     assert first["text"].startswith("Where is it?\nOptions:\nA. left\nB. right\n")
-    assert "one letter, A or B." in first["text"]
+    assert "the letter of your choice, A or B." in first["text"]
     assert "Turn 1 of 9. You are at [1.00, -2.35, 1.60], yaw -90, pitch 15." in first["text"]
     assert [piece.get("text") or piece["image"] for piece in views] == [
         "View 0 (top), cut at z = 1.85 m:", "views/top.png", "View 1 (ego):", "views/ego.png",
@@ -99,7 +102,7 @@ def test_only_the_last_turn_asks_for_the_answer(turns):
 
 @pytest.mark.parametrize(
     ("wanted", "form"),
-    [("letter", "one letter, A or B."), ("number", "one number, in the unit the question names."),
+    [("letter", "the letter of your choice, A or B."), ("number", "one number, in the unit the question names."),
      ("text", "a short text.")],
 )  # fmt: skip
 def test_opening_states_the_answer_form(wanted, form):
@@ -270,18 +273,71 @@ def valid(field):
     }[field["type"]]
 
 
-SCHEMA = reply_schema(KINDS)
-VALID = st.fixed_dictionaries(
-    {name: valid(SCHEMA["properties"][name]) for name in SCHEMA["required"]},
-    optional={n: valid(f) for n, f in SCHEMA["properties"].items() if n not in SCHEMA["required"]},
-)
+LETTERS = ("A. left", "B. right", "C. back")
+ANSWERS = {"letter": ["A", "B", "C"], "number": [3, 2.5, -1e-3], "text": ["red", "A", "3"]}
+OTHERS = {"letter": ["D", "left", "A. left", "a", 1, ""], "number": ["3", "3 m", True], "text": [3]}
 
 
-@settings(max_examples=20)
-@given(VALID, st.sampled_from(["letter", "number", "text"]))
-def test_replies_that_match_the_schema_are_parsed(reply, wanted):
-    jsonschema.validate(reply, SCHEMA)
-    action = parse_reply(json.dumps(reply), wanted, ("A. left", "B. right"))
+def ask(form):
+    return question(answer_form=form, options=LETTERS if form == "letter" else ())
+
+
+@pytest.mark.parametrize("form", ANSWERS)
+@pytest.mark.parametrize("protocol", [JsonProtocol(), ToolsProtocol()])
+def test_schema_permits_only_answers_to_the_question(form, protocol):
+    prompt = Prompt(9, 75.0, protocol=protocol)
+    if schema := prompt.schema(ask(form)):
+        answer = schema["properties"]["answer"]
+    else:
+        tools = {tool["function"]["name"]: tool["function"] for tool in prompt.tools(ask(form))}
+        answer = tools["answer"]["parameters"]["properties"]["answer"]
+    for value in (*ANSWERS[form], None):
+        jsonschema.validate(value, answer)
+    for value in (*OTHERS[form], ["A"]):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(value, answer)
+
+
+def test_questions_with_the_same_letters_share_a_schema():
+    prompt = Prompt(9, 75.0)
+    other = question(answer_form="letter", options=("A. red", "B. blue", "C. green"), id="8")
+    assert prompt.schema(ask("letter")) is prompt.schema(other)
+    assert prompt.schema(ask("number")) is not prompt.schema(ask("text"))
+
+
+def test_words_are_mapped_to_letters_exactly():
+    prompt = Prompt(9, 75.0, wording=small_wording())
+    asked = ask("letter")
+    schema = prompt.schema(asked)["properties"]["answer"]
+    for value in ("left", "right", "back", None):
+        jsonschema.validate(value, schema)
+    for value in ("A", "the left", "lef", 1):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(value, schema)
+    action = prompt.parse_reply('{"reasoning": "", "answer": "right", "done": true}', asked)
+    assert (action.answer, action.answer_text) == ("B", "B")
+    number = prompt.schema(ask("number"))["properties"]["answer"]
+    jsonschema.validate("17.2", number)
+    for value in (17.2, "17.2 m", "a"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(value, number)
+
+
+def valid_reply(form):
+    """Return a strategy for the replies that the schema of `ask(form)` allows."""
+    schema = reply_schema(KINDS, question=ask(form))
+    required = {name: valid(schema["properties"][name]) for name in schema["required"]}
+    optional = {n: valid(f) for n, f in schema["properties"].items() if n not in required}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+@settings(max_examples=60)
+@given(st.data(), st.sampled_from(["letter", "number", "text"]))
+def test_replies_that_match_the_schema_are_parsed(data, form):
+    reply = data.draw(valid_reply(form))
+    jsonschema.validate(reply, reply_schema(KINDS, question=ask(form)))
+    action = parse_reply(json.dumps(reply), form, ask(form).options)
     if isinstance(action, Malformed):
-        reasons = "it requests nothing.*|the answer .* is not valid.*"
-        assert re.fullmatch(reasons, action.reason, re.DOTALL)
+        assert re.fullmatch("it requests nothing.*", action.reason, re.DOTALL)
+    elif str(reply["answer"]).strip().lower() not in ("", "null"):
+        assert (action.answer is None) == (reply["answer"] is None)

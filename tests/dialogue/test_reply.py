@@ -72,7 +72,7 @@ def test_all_fields_are_parsed():
      "{{{}}}", "{{\"a\": {{\"answer\": \"C\"}} oops {}", "{}\n{{\"answer\": \"C\", \"done\": tr",
      "{}\n{{}}", "{}\n\\boxed{{}}", "{}\n{{\"reasoning\": \"what you see\", \"answer\": null, \"done\": false}}",
      "{}\nFormat: {{\"answer\": \"...\", \"done\": true}}", "{}\n{{\"answer\": \"<letter>\", \"done\": true}}", "{}\n{{\"answer\": \"string\", \"done\": \"boolean\"}}",
-     "{}\n{{\"answer\": \"one letter, A, B or C\"}}", "{}\n{{\"answer\": \"your answer so far\"}}", "{}\n{{\"answer\": \"string|null\"}}", "{}\n{}",
+     "{}\n{{\"answer\": \"the letter of your choice, A, B or C\"}}", "{}\n{{\"answer\": \"your answer so far\"}}", "{}\n{{\"answer\": \"string|null\"}}", "{}\n{}",
      "{{\"answer\": null}} {}", "{}\n[]", "{}\n{{\"look_at\": [null, null, null], \"forward_meters\": 0}}",
      "{}\n{{\"type\": \"object\", \"properties\": {{\"answer\": {{\"type\": \"string\"}}}}}}", "{}\n{{\"note\": \"the end\"}}"],
 )  # fmt: skip
@@ -208,7 +208,9 @@ def test_all_invalid_fields_are_reported_together():
 def test_unreadable_answer_with_a_move_is_noted():
     action = action_of('{"answer": "A or B", "forward_meters": 1}')
     assert (action.forward, action.answer, action.answer_text) == (1, None, "A or B")
-    assert action.notes == ('the answer "A or B" is not valid: it must be one letter, A, B or C',)
+    assert action.notes == (
+        'the answer "A or B" is not valid: it must be the letter of your choice, A, B or C',
+    )
 
 
 @pytest.mark.parametrize("fields", ["", ', "forward_meters": 1', ', "view": "top"'])

@@ -69,7 +69,7 @@ def test_empty_sentence_removes_the_field(tmp_path):
     (tmp_path / "wording.yaml").write_text('fields:\n  view: ""\n  move: ""\n')
     prompt = Prompt(9, 75.0, wording=load_wording(tmp_path / "wording.yaml"))
     removed = {"view", "forward_meters", "left_meters", "z_delta_meters"}
-    assert prompt.schema["properties"].keys() == reply_schema()["properties"].keys() - removed
+    assert prompt.schema()["properties"].keys() == reply_schema()["properties"].keys() - removed
     assert not [name for name in removed if f'"{name}"' in prompt.instructions]
     assert '"look_at": null, "answer": null, ' in prompt.instructions
     malformed = prompt.parse_reply('{"view": "top", "forward_meters": "far"}', states.question())
@@ -121,7 +121,7 @@ class Lines(ReplyProtocol):
 
 def test_custom_reply_protocol_replaces_json():
     prompt = Prompt(9, 75.0, protocol=Lines())
-    assert prompt.schema is None
+    assert prompt.schema() is None
     assert "\nforward_meters: …\nleft_meters: …\n" in prompt.instructions
     assert "JSON" not in prompt.instructions
     choice = states.question(answer_form="letter", options=("A. left", "B. right"))

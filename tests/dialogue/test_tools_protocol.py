@@ -175,7 +175,7 @@ def test_reply_without_a_call_is_answered_in_a_user_message(tmp_path):
     ],
 )
 def test_tools_have_the_fields_of_the_run(form, names):
-    tools = ToolsProtocol().tools(form)
+    tools = ToolsProtocol().tools(form, None)
     assert [tool["function"]["name"] for tool in tools] == names
     declared = {name for tool in tools for name in tool["function"]["parameters"]["properties"]}
     assert declared == {field.name for field in form.requested_fields} - {"reasoning"}

@@ -34,7 +34,7 @@ def processor_of(folder):
     return load_processor(find_model(str(folder)))
 
 
-TOOLS = ToolsProtocol().tools(ReplyForm())
+TOOLS = ToolsProtocol().tools(ReplyForm(), None)
 
 
 def test_template_without_tools_is_rejected_before_the_run(tmp_path, model_with_tools):

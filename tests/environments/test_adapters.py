@@ -85,7 +85,7 @@ def test_trl_tools_are_those_of_the_protocol():
     env = environment_factory("rooms", limit=1, **SMALL)()
     world = env._env.world
     env._env.close()
-    declared = {tool["function"]["name"]: tool["function"] for tool in world.parts.prompt.tools}
+    declared = {tool["function"]["name"]: tool["function"] for tool in world.parts.prompt.tools()}
     methods = dict(inspect.getmembers(env, predicate=inspect.ismethod))
     tools = {n for n in methods if not n.startswith("_")} - {"reset", "get_reward"}
     assert tools == set(declared)

@@ -12,7 +12,9 @@ def parse_reply(text, wanted="text", options=(), *, measures=False, finish_reaso
     return JsonProtocol().parse(text, finish_reason, question, form)
 
 
-def reply_schema(kinds=KINDS, *, measures=False):
-    """Return the JSON schema of replies that may request these view types."""
+def reply_schema(kinds=KINDS, *, measures=False, question=None):
+    """Return the JSON schema of replies that may request these view types, to a question or to any."""
     size = (640, 480) if measures else None
-    return JsonProtocol().schema(ReplyForm("free" if kinds else "blind", tuple(kinds), size))
+    return JsonProtocol().schema(
+        ReplyForm("free" if kinds else "blind", tuple(kinds), size), question
+    )

@@ -46,7 +46,7 @@ def test_prompt_of_blind_run_offers_no_moves():
         for word in ("camera", "view", "map", "forward", "{", "}}")
         if word in instructions.replace('{"', "")
     ]
-    assert user["content"][0]["text"].endswith("one letter, A or B.\n\nTurn 1 of 9.")
+    assert user["content"][0]["text"].endswith("the letter of your choice, A or B.\n\nTurn 1 of 9.")
     assert image_files([system, user]) == []
     (later,) = prompt.following(8, "Done.", (), look.camera)
     assert [piece["text"] for piece in later["content"]] == [

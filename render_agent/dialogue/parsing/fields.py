@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.dialogue.answer import answer_form, canonical_answer
+from render_agent.dialogue.answer import answer_form, answer_texts, canonical_answer
 from render_agent.dialogue.answers.stated import FULL_WIDTH
 from render_agent.dialogue.chat import replace_unencodable
 from render_agent.dialogue.parsing.pairs import Repeated, merge_pairs
@@ -47,18 +47,20 @@ def read_fields(
     """
     say = form.wording
     by_key = _by_key(fields)
-    answer_text, answer = _answer(by_key.get("answer"), question)
+    answer_text, answer = _answer(by_key.get("answer"), question, form)
     values, faults = _values(by_key, form)
     notes = [*faults]
     if answer_text is not None and answer is None:
-        answer_description = answer_form(question.answer_form, question.options, say)
+        answer_description = answer_form(question.answer_form, question.options, say, question.unit)
         notes.append(say("reply.answer", answer=short_json(answer_text), form=answer_description))
     unknown = _unknown_names(by_key, form)
     if unknown:
         excerpt = ", ".join(map(short_json, unknown[:MAX_LISTED]))
         notes.append(say("reply.unknown_fields", names=excerpt))
         if values.get("done") and answer_text is None:
-            answer_description = answer_form(question.answer_form, question.options, say)
+            answer_description = answer_form(
+                question.answer_form, question.options, say, question.unit
+            )
             notes.append(say("reply.unnamed_answer", form=answer_description))
     action = Action(
         **values,
@@ -100,7 +102,7 @@ def says_something(fields: Mapping[str, Any], question: Question, form: ReplyFor
         return False
     descriptions = (
         form.say("answer"),
-        answer_form(question.answer_form, question.options, form.wording),
+        answer_form(question.answer_form, question.options, form.wording, question.unit),
     )
     answer = str(by_key.get("answer")).strip()
     if len(answer) >= MIN_REPEATED_CHARACTERS and any(
@@ -132,9 +134,11 @@ def _unknown_names(by_key: Mapping[str, Any], form: ReplyForm) -> list[str]:
     return [name for name, value in by_key.items() if name not in names and not _is_empty(value)]
 
 
-def _answer(value: object, question: Question) -> tuple[str | None, str | None]:
-    """Return the answer as written and in canonical form."""
+def _answer(value: object, question: Question, form: ReplyForm) -> tuple[str | None, str | None]:
+    """Return the answer as written and in canonical form; the letter in both if the schema lists words for letters."""
     text = _as_text(value)
+    if text is not None and form.wording.options == "words":
+        text = answer_texts(question.answer_form, question.options, form.wording).get(text, text)
     answer = None
     if text is not None and not isinstance(value, Repeated):
         answer = canonical_answer(text, question.answer_form, question.options)

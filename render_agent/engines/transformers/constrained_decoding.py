@@ -28,6 +28,8 @@ WHITESPACE = r"\n {0,8}| "
 # is allowed only after commas and colons, and escapes such as `\u0041` are not generated.
 MIN_BOUNDED_RELEASE = (1, 9)
 
+MAX_MATCHERS = 256  # compiled schemas that are kept; a benchmark has about six
+
 State = Literal["start", "thinking", "reply", "free"]
 
 
@@ -123,6 +125,8 @@ class Guides:
             )
         grammar = build_grammar(schema)
         if grammar not in self._matchers:
+            if len(self._matchers) == MAX_MATCHERS:
+                del self._matchers[next(iter(self._matchers))]
             matcher = LLMatcher(self._compiled, grammar, log_level=0)
             if matcher.is_error():
                 raise ValueError(f"the schema is not supported: {matcher.get_error()}")
