@@ -151,13 +151,14 @@ def continue_run(
         output: Folder of the run folders.
         engine: The engine of the run, if it was created in Python.
         progress: Show progress.
-        **changes: Options that affect only speed, location or display.
+        **changes: Options that affect only speed, location or display. A run of a policy file (.py) needs its `model`
+            again, because the file of someone else's run is not run without consent.
 
     Returns:
         The results of the run.
 
     Raises:
-        UsageError: An option would change the results.
+        UsageError: An option would change the results, or `model` is missing.
         RunLogError: The run does not exist or is in use.
 
     >>> import render_agent
@@ -179,7 +180,9 @@ def continue_run(
             )
     if engine is not None:
         _refuse_other_source(folder, choice)
-    run = resume_run(folder, parse_options(changes), choice.check_servers)
+    run = resume_run(
+        folder, parse_options(changes), choice.check_servers, allow_code="model" in changes
+    )
     return _finish(run, choice, progress)
 
 
@@ -218,20 +221,25 @@ def _finish(run: Run, choice: EngineChoice, progress: bool) -> RunResults:
                 run.go(observer, make)
         except BaseException as error:
             choice.on_interrupt()  # the engine's state is undefined after an interruption
-            error.add_note(
-                f"Progress is saved. Resume with: render_agent.continue_run({str(run.path)!r})"
-            )
+            error.add_note(f"Progress is saved. Resume with: {_resume_call(run)}")
             raise
         finally:
             run.close()
     if errors := [state.error for state in run.states if state.error]:
         logger.warning(
-            "%s failed. Last error: %s. Retry with: render_agent.continue_run(%r)",
+            "%s failed. Last error: %s. Retry with: %s",
             count_noun(len(errors), "question"),
             errors[-1],
-            str(run.path),
+            _resume_call(run),
         )
     return RunResults(RunData(run.path))
+
+
+def _resume_call(run: Run) -> str:
+    """Return the call that resumes a run; a policy file must be named again."""
+    code = run.parts.engine.code_file(run.config)
+    model = "" if code is None else f", model={code!r}"
+    return f"render_agent.continue_run({str(run.path)!r}{model})"
 
 
 def _refuse_command_line_options(options: Mapping[str, object]) -> None:

@@ -87,7 +87,7 @@ OWN_OPTIONS = (
     click.RichOption(
         ["--allow-code"],
         is_flag=True,
-        help="Run the Python policy named by the --config file or the resumed run.",
+        help="Run the policy (.py) that the --config file or the resumed run names.",
     ),
     click.RichOption(
         ["--config"],
@@ -263,6 +263,8 @@ def _run(
     if continue_run is not None:
         changes = given_options(context)
         changes.pop("batch", None)  # already set for a resumed run
+        # a --config file or the environment does not name the policy again
+        allow_code = allow_code or _is_typed(context, "model")
         return _resume(options["output"], continue_run, changes, dry_run, allow_code)
     from render_agent.engines.make_engine import reject_code
     from render_agent.runs.build import build

@@ -264,7 +264,7 @@ class Scripted(EngineMaker):
     def code_file(self, config: RunConfig) -> str | None:
         """Return the policy's Python file; None for a named policy or a file of replies."""
         name = self.model_name(config)
-        is_code = name.endswith(".py") and name not in registry.names("scripted policy")
+        is_code = Path(name).suffix == ".py" and name not in registry.names("scripted policy")
         return name if is_code else None
 
 

@@ -24,13 +24,13 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import EngineFactory, describe_engine
+from render_agent.engines.make_engine import EngineFactory, describe_engine, reject_code
 from render_agent.engines.prices import find_price
 from render_agent.engines.remote.batch_jobs import BatchJobs
 from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.engines.sight_check import CheckServers, check_servers
 from render_agent.errors import UsageError
-from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths
+from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths, flag_of
 from render_agent.runs.build import (
     MakeViews,
     Parts,
@@ -67,6 +67,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.tasks.notes import question_notes, scene_kinds
 from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
+from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import to_plain
 from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import ImageStore
@@ -304,6 +305,12 @@ def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
         RunLogError: The folder was edited.
     """
     saved_config = folder.config
+    for name, value in vars(saved_config.absolute()).items():
+        if value != (path := getattr(saved_config, name)):
+            raise UsageError(
+                f"{folder.path / 'config.json'} sets {flag_of(name)} to {short_repr(path)}, which is not a plain"
+                " absolute path. Start a new run."
+            )
     changes = {**changes, **absolute_paths(changes)}
     if "workers" in changes:  # replaces saved devices
         changes = {"devices": (), **changes}
@@ -322,7 +329,11 @@ def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
 
 
 def resume_run(
-    folder: RunData, changes: Mapping[str, Any], check_servers: CheckServers = check_servers
+    folder: RunData,
+    changes: Mapping[str, Any],
+    check_servers: CheckServers = check_servers,
+    *,
+    allow_code: bool = False,
 ) -> Run:
     """Read a run from its folder, with failed questions active again.
 
@@ -330,13 +341,16 @@ def resume_run(
         folder: The run.
         changes: Options that differ from the saved ones.
         check_servers: As in `start_run`.
+        allow_code: Run the policy file that the run names. It may come from someone else.
 
     Raises:
-        UsageError: A change would affect results.
+        UsageError: A change would affect results, or the run names a policy file without `allow_code`.
         RunLogError: The folder is locked, edited or damaged.
         SetupError: Something is missing, or a scan has changed.
     """
     parts = _continued_parts(folder, changes)
+    if not allow_code:
+        reject_code(parts.config, str(folder.path / "config.json"))
     log = RunLog(folder.path)
     try:
         questions = _continued_questions(folder)

@@ -136,16 +136,16 @@ def test_stopped_run_prints_the_command_that_resumes_it(type_in, tmp_path, numbe
         ):
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
-        code_second, _, err = type_in("--continue", "recent", folder=tmp_path)
+        code_second, _, err = type_in("--continue", "recent", "--allow-code", folder=tmp_path)
         assert code_second == 1
         assert f"is being written by process {process.pid}" in err
         process.send_signal(number)
         (tmp_path / "stopped").touch()
         _, err = process.communicate(timeout=300)
     assert process.returncode == code
-    assert f"python -m render_agent --continue {runs[0].name}" in err
+    assert f"python -m render_agent --continue {runs[0].name} --allow-code" in err
     assert "Traceback" not in err
-    code, _, err = type_in("--batch", "--continue", runs[0].name, folder=tmp_path)
+    code, _, err = type_in("--batch", "--continue", runs[0].name, "--allow-code", folder=tmp_path)
     assert code == 0
     whole, _, _ = type_in(*options, "--output", "whole", folder=tmp_path)
     assert whole == 0

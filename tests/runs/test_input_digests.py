@@ -188,12 +188,12 @@ def test_run_is_not_resumed_with_another_policy(tmp_path, name):
     policy.write_text(line if name.endswith("l") else POLICY)
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model=str(policy)))
     run.close()
-    resume_run(RunData(run.path), {}).close()
+    resume_run(RunData(run.path), {}, allow_code=True).close()
     policy.write_text(policy.read_text() + "\n")
     with pytest.raises(SetupError, match=str(policy)):
-        resume_run(RunData(run.path), {})
+        resume_run(RunData(run.path), {}, allow_code=True)
     edit_record(run.path, lambda record: record["sha256"].pop("policies"))  # an older run
-    resume_run(RunData(run.path), {}).close()
+    resume_run(RunData(run.path), {}, allow_code=True).close()
 
 
 def test_local_imports_are_found_without_running_them(tmp_path, monkeypatch):
@@ -244,17 +244,17 @@ def test_run_is_not_resumed_with_another_module_of_its_policy(tmp_path, monkeypa
         runs.append(RunData(run.path))
         assert runs[-1].recorded["policies"].keys() == {str(policy), str(module)}
     first, second = runs
-    resume_run(second, {}).close()
+    resume_run(second, {}, allow_code=True).close()
     with pytest.raises(SetupError, match=f"{module} is not the module of the policy"):
-        resume_run(first, {})
+        resume_run(first, {}, allow_code=True)
     assert differing_inputs(first.recorded, second.recorded) == [("policies", str(module))]
     (files, _) = differing_files([first.recorded, second.recorded])
     assert [option_label(name) for name in files] == [f"policy {module}"]
     edit_record(first.path, lambda record: record["sha256"]["policies"].pop(str(module)))
-    resume_run(RunData(first.path), {}).close()  # an older run
+    resume_run(RunData(first.path), {}, allow_code=True).close()  # an older run
     module.unlink()
     with pytest.raises(SetupError, match=str(module)):
-        resume_run(second, {})
+        resume_run(second, {}, allow_code=True)
 
 
 PROJECT = """

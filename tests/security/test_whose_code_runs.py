@@ -12,6 +12,10 @@ import pytest
 import yaml
 from factories.runs import make_questions, play, truncate_log, walking_engine
 
+import render_agent
+from render_agent.errors import UsageError
+from render_agent.options import fingerprint_of
+
 POLICY = """
 from pathlib import Path
 Path(__file__).with_name("ran").touch()
@@ -86,17 +90,97 @@ def test_command_line_can_permit_code(evil, typed, arguments):
     assert (evil / "ran").exists()
 
 
-def test_resuming_runs_no_code_from_the_run_folder(evil, typed):
-    typed(evil, *CONFIG, "--allow-code", "--output", ".")
-    (path,) = evil.glob("2*_batched")
-    (path / "results.json").unlink()
-    (path / "turns.jsonl").unlink()
+@pytest.fixture
+def finished(evil, typed):
+    """Return the folder of a run whose policy is stored elsewhere, as in the default layout."""
+    typed(evil, *CONFIG, "--allow-code")
+    (path,) = (evil / "experiment_logs").glob("2*_batched")
     (evil / "ran").unlink()
-    output = typed(evil, "--continue", path, code=2)
-    assert "config.json" in output
+    return path
+
+
+@pytest.fixture
+def downloaded(finished):
+    """Return the same without its turns and results."""
+    (finished / "results.json").unlink()
+    (finished / "turns.jsonl").unlink()
+    return finished
+
+
+def edit_config(path, **options):
+    """Change options of a run, including their fingerprint."""
+    record = json.loads((path / "config.json").read_text())
+    record["config"] |= options
+    record["fingerprint"] = fingerprint_of(record["config"])
+    (path / "config.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--config", "config.yaml")])
+@pytest.mark.parametrize("name", ["evil.py", "linked.py"])
+def test_resuming_runs_no_unnamed_policy(evil, typed, downloaded, name, arguments):
+    (evil / "linked.py").symlink_to("evil.py")
+    edit_config(downloaded, model=str(evil / name))
+    (evil / "config.yaml").write_text(yaml.safe_dump({"model": str(evil / name)}))
+    assert str(downloaded / "config.json") in typed(evil, "--continue", downloaded, *arguments, code=2)  # fmt: skip
     assert not (evil / "ran").exists()
-    typed(evil, "--continue", path, "--allow-code")
+
+
+def test_dry_run_of_resuming_runs_no_code(evil, typed, downloaded):
+    typed(evil, "--continue", downloaded, "--dry-run")
+    typed(evil, "--continue", downloaded, "--dry-run", "--allow-code")
+    assert not (evil / "ran").exists()
+
+
+def test_environment_does_not_name_the_policy_again(evil, typed, downloaded, monkeypatch):
+    monkeypatch.setenv("RENDER_AGENT_MODEL", str(evil / "evil.py"))
+    assert "--allow-code" in typed(evil, "--continue", downloaded, code=2)
+    assert not (evil / "ran").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--allow-code",), ("--model", "evil.py")])
+def test_resuming_runs_a_policy_that_the_user_permits(evil, typed, downloaded, arguments):
+    typed(evil, "--continue", downloaded, *arguments)
     assert (evil / "ran").exists()
+
+
+def test_python_resumes_a_policy_that_is_named_again(evil, downloaded):
+    with pytest.raises(UsageError, match="--allow-code"):
+        render_agent.continue_run(downloaded)
+    assert not (evil / "ran").exists()
+    assert render_agent.continue_run(downloaded, model=evil / "evil.py").finished
+    assert (evil / "ran").exists()
+
+
+@pytest.mark.parametrize("spelling", ["evil.py/", "evil.py/.", "./evil.py"])
+def test_spelling_does_not_hide_code(evil, typed, spelling):
+    for name in ("config.yaml", "sweep.yaml"):
+        text = (evil / name).read_text()
+        (evil / name).write_text(text.replace(str(evil / "evil.py"), spelling))
+    typed(evil, *CONFIG, code=2)
+    typed(evil, *SWEEP, code=2)
+    assert not (evil / "ran").exists()
+
+
+@pytest.mark.parametrize("option", ["model", "benchmark", "annotations"])
+def test_relative_paths_of_a_run_are_refused(evil, typed, downloaded, option):
+    """They would be read from the folder that the reader happens to be in."""
+    name = "evil.py" if option == "model" else "questions.jsonl"
+    edit_config(downloaded, **{option: name})
+    for arguments in ((), ("--dry-run",), ("--allow-code",)):
+        output = typed(evil, "--continue", downloaded, *arguments, code=2)
+        assert f"--{option}" in output
+        assert name in output
+    assert not (evil / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "show {}", "report {}", "compare {} other", "rescore {}", "diagnose {}", "bundle {} --to b.zip", "export {} --format csv --to a.csv"],
+)  # fmt: skip
+def test_reading_commands_run_no_code(evil, typed, finished, command):
+    shutil.copytree(finished, finished.with_name("other"))
+    typed(evil, *command.format(*[finished.name] * command.count("{}")).split())
+    assert not (evil / "ran").exists()
 
 
 def snapshot(folder):

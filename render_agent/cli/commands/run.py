@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -16,7 +15,7 @@ from rich.console import Console
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.engines.engine import Engine
-from render_agent.engines.make_engine import EngineFactory, engine_traits, reject_code
+from render_agent.engines.make_engine import EngineFactory
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
 from render_agent.report.pages.labels import STATUS_LABELS
@@ -25,7 +24,7 @@ from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats
 from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
-from render_agent.runs.read import RunData, find_run
+from render_agent.runs.read import find_run
 from render_agent.runs.runner import Run, resume_run, start_run
 from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.score.tables import score_tables
@@ -49,20 +48,11 @@ def new_run(config: RunConfig, *, browser: bool = False) -> int:
 
 
 def resume_saved_run(
-    output: Path, name: str, changes: Mapping[str, Any], *, allow_code: bool = False
+    output: Path, name: str, changes: Mapping[str, Any], *, allow_code: bool
 ) -> int:
-    """Resume a run and complete it; return the exit code.
-
-    Args:
-        output: Folder of the run folders.
-        name: Name or path of the run, or `recent`.
-        changes: Options given with --continue.
-        allow_code: Permit the run to execute the Python file that it names.
-    """
+    """Resume a run with options given with --continue, and complete it; return the exit code."""
     folder = find_run(output, name)
-    if not allow_code and changes.get("model") is None and _has_untrusted_policy(folder):
-        reject_code(folder.config, str(folder.path / "config.json"))
-    run = resume_run(folder, changes)
+    run = resume_run(folder, changes, allow_code=allow_code)
     if folder.saved_results and not any(state.active for state in run.states):
         run.close()
         console = _console()
@@ -70,17 +60,6 @@ def resume_saved_run(
         _print_results(folder.saved_results or {}, run, console, as_json=run.config.json)
         return 0
     return _print_end(run_with_progress(run), run)
-
-
-def _has_untrusted_policy(folder: RunData) -> bool:
-    """Return True if a run's policy file is next to the run, like a downloaded one, or belongs to another user."""
-    config = folder.config
-    code = Path(engine_traits(config.engine).code_file(config) or "")
-    try:
-        is_next_to_run = code.resolve().is_relative_to(folder.path.resolve().parent)
-        return is_next_to_run or code.stat().st_uid not in (0, os.getuid())
-    except OSError:  # the file is missing, which is reported later
-        return False
 
 
 def _print_end(results: Mapping[str, Any], run: Run) -> int:
@@ -152,7 +131,8 @@ def continue_line(run: Run) -> str:
     """Return the command that resumes a run."""
     standard = run.config.output == OPTIONS["output"].default
     output = [] if standard else ["--output", run.config.output]
-    return shlex.join([*program(), "--continue", run.path.name, *output])
+    consent = ["--allow-code"] if run.parts.engine.code_file(run.config) else []
+    return shlex.join([*program(), "--continue", run.path.name, *output, *consent])
 
 
 def program() -> list[str]:

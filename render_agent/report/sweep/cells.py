@@ -79,7 +79,9 @@ def run_cell(cell: SweepRun, started: RunData | None, watch: Watch) -> None:
         SetupError, EngineError, RunLogError: The run had to stop. The same command resumes it.
     """
     changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
-    watch(start_run(cell.config) if started is None else resume_run(started, changes))
+    watch(
+        start_run(cell.config) if started is None else resume_run(started, changes, allow_code=True)
+    )
 
 
 def _check_file(config: RunConfig) -> dict[str, Any]:

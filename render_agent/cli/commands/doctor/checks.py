@@ -1,7 +1,4 @@
-"""Checks, and probes that run in a subprocess because they may crash or hang.
-
-The subprocess is `python -m render_agent.cli.commands.doctor.checks MODULE FUNCTION ARGUMENT…`.
-"""
+"""Checks, and probes that run in a subprocess because they may crash or hang."""
 
 from __future__ import annotations
 
@@ -51,7 +48,9 @@ class ProbeResult:
 
 def run_probe(module: str, function: str, *arguments: str, seconds: float) -> ProbeResult:
     """Call `function(*arguments)` of `module` in a subprocess and return its result, a JSON object."""
-    command = [sys.executable, "-m", __name__, module, function, *arguments]
+    # not -m, which imports from the working directory first
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
+    command = [sys.executable, "-c", program, module, function, *arguments]
     try:
         process = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
@@ -88,6 +87,7 @@ def answer_probe(module: str, function: str, *arguments: str) -> None:
     os._exit(0)  # graphics libraries may crash while the interpreter shuts down
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer the probe of the command line."""
     die_with_parent(os.getppid())
     answer_probe(*sys.argv[1:])
