@@ -26,7 +26,7 @@ from render_agent.util.redact import is_key_option, make_public
 VSIBENCH, ROOMS = "vsibench", "rooms"
 DEFAULT_MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 BUNDLED_MODELS = ("small",)  # names in --model that take precedence over folders
-VIEW_KINDS = ("ego", "top", "around")
+VIEW_TYPES = ("ego", "top", "around")
 PROBES = ("map", "counts", "pose", "seen")
 
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -44,7 +44,6 @@ def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
         text: Help text; `{names}` stands for the names of the parts of kind `names`.
         **more: Further metadata:
 
-            - `flag`: The flag, if it differs from the name.
             - `metavar`: Placeholder of the value in `--help`.
             - `choices`, `minimum`, `maximum`, `pattern`: Valid values; `pattern` is a regular expression.
             - `separator`: Separates several values in one word.
@@ -278,24 +277,22 @@ class RunConfig:
     field_of_view: float = _dialogue(
         75.0, "Horizontal field of view in degrees.", metavar="DEG", minimum=20, maximum=140
     )
-    kinds: tuple[str, ...] = _dialogue(
-        VIEW_KINDS,
+    view_types: tuple[str, ...] = _dialogue(
+        VIEW_TYPES,
         "View types the model may request; the first is the default.",
         metavar="LIST",
         separator=",",
-        choices=VIEW_KINDS,
-        flag="--view-types",
+        choices=VIEW_TYPES,
     )
     views: str = _dialogue(
         "free",
         "Who chooses the views: the model (free), or a fixed policy that shows all views at once.",
         part="view policy",
     )
-    pictures: str = _dialogue(
+    image_stress: str = _dialogue(
         "real",
         "What images show: the scene, or a stress test.",
-        part="picture stress",
-        flag="--image-stress",
+        part="image stress",
     )
     tools: str = _dialogue(
         "none",
@@ -428,6 +425,7 @@ class RunConfig:
         """Return options stored by `to_json`. Raises UsageError if one is unknown or has the wrong type."""
         import msgspec  # not needed for --help
 
+        data = {FORMER_NAMES.get(name, name): value for name, value in data.items()}
         if unknown := sorted(set(data) - set(OPTIONS)):
             raise UsageError(f"there is no option {short_repr(unknown[0])}")
         try:
@@ -436,6 +434,8 @@ class RunConfig:
             raise UsageError(str(error)) from error
         return replace(config, start=READ_STARTS.get(config.start, config.start))
 
+
+FORMER_NAMES = {"kinds": "view_types", "pictures": "image_stress"}  # in run folders before 0.2.0
 
 # `--start best` is stored under the name of its rule, so that a run is resumed with the rule it started with. Earlier
 # versions stored "best" for the best of four headings.
@@ -469,8 +469,7 @@ def fingerprint_of(options: Mapping[str, Any]) -> str:
 
 def flag_of(name: str) -> str:
     """Return the flag of an option, e.g. "--max-turns"."""
-    flag: str = OPTIONS[name].metadata.get("flag") or "--" + name.replace("_", "-")
-    return flag
+    return "--" + name.replace("_", "-")
 
 
 def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:

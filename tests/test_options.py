@@ -59,7 +59,9 @@ def test_fingerprint_depends_only_on_options_that_affect_results(name):
 @pytest.mark.parametrize(
     "config",
     [
-        RunConfig(batch=True, kinds=("top",), type=("a", "b"), image_size=(64, 48), batch_size=3),
+        RunConfig(
+            batch=True, view_types=("top",), type=("a", "b"), image_size=(64, 48), batch_size=3
+        ),
         RunConfig(ply="x.ply", question="?", option=("A. left", "B. right")),
     ],
 )
@@ -68,6 +70,13 @@ def test_options_round_trip_through_json(config):
     assert restored == config
     assert restored.fingerprint == config.fingerprint
     assert config.to_json().keys() == OPTIONS.keys()
+
+
+def test_former_names_of_saved_options_are_read():
+    config = RunConfig(batch=True, view_types=("top",), image_stress="black")
+    saved = config.to_json()
+    saved["view_types"], saved["pictures"] = saved.pop("view_types"), saved.pop("image_stress")
+    assert RunConfig.from_json(saved) == config
 
 
 def test_fingerprint_of_options_saved_by_older_versions_is_unchanged():
@@ -147,8 +156,8 @@ def test_selecting_questions_makes_a_run_partial(option, partial):
         ("seed", -3, -3),
         ("image_size", (320, 240), (320, 240)),
         ("image_size", "320X240", (320, 240)),
-        ("kinds", "top, ego,top", ("top", "ego")),
-        ("kinds", ["ego"], ("ego",)),
+        ("view_types", "top, ego,top", ("top", "ego")),
+        ("view_types", ["ego"], ("ego",)),
         ("scene", "a,b", ("a,b",)),
         ("scene", ["a", "b"], ("a", "b")),
         ("batch_size", "auto", AUTO),
@@ -178,7 +187,7 @@ def test_values_are_parsed_like_flags(option, value, parsed):
         ("image_size", "640"),
         ("image_size", (16, 16)),
         ("image_size", (4097, 640)),
-        ("kinds", "ego,side"),
+        ("view_types", "ego,side"),
         ("probe", ["everything"]),
         ("batch_size", 0),
         ("batch_size", "half"),

@@ -181,7 +181,7 @@ def _encode_file(file: Path, encoder: Encoder, library: ImageLibrary) -> Iterato
                     str(line["scene"]),
                     str(line["type"]),
                     str(run.get("views", "none")),
-                    str(run.get("pictures", "real")),
+                    str(run.get("image_stress", "real")),
                     float("nan") if line["score"] is None else float(line["score"]),
                 )
 

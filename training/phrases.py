@@ -7,8 +7,9 @@ from itertools import permutations
 
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import FIELDS, KINDS
+from render_agent.dialogue.reply import FIELDS
 from render_agent.dialogue.wording import placeholders
+from render_agent.options import VIEW_TYPES
 from render_agent_lab.room_generator.furniture.catalogue import CATALOGUE
 from render_agent_lab.room_generator.questions.directions import EASY, HARD, MEDIUM, QUADRANTS
 from render_agent_lab.room_generator.questions.routes import FILL, TEXT, TURNS
@@ -119,7 +120,7 @@ def whole_pieces() -> list[str]:
         "° down",
         ", pitch is now ",
     ]
-    short += [f"View {HOLE} ({kind})".split(HOLE)[1] for kind in KINDS]
+    short += [f"View {HOLE} ({kind})".split(HOLE)[1] for kind in VIEW_TYPES]
     short += ["View ", "Turn ", "Turned ", "], yaw ", ", pitch ", "\n\nTurn ", " of ", " and the "]
     short += ["How many ", ", is the ", "\nOptions:\n"]
     short += ["moved ", " m forward", " m back", " m to the left", " m to the right", " m up"]
@@ -179,7 +180,7 @@ def dialogue_texts() -> list[str]:
 def _instructions() -> list[str]:
     """Return the instructions of every kind of run, with holes for the number of turns and the field of view."""
     (turns, field), wording = PLACEHOLDER_NUMBERS, small_wording()
-    ordered = [order for count in (1, 2, 3) for order in permutations(KINDS, count)]
+    ordered = [order for count in (1, 2, 3) for order in permutations(VIEW_TYPES, count)]
     unique: dict[str, None] = {}
     for max_turns in (turns, 1):
         prompts = [Prompt(max_turns, field, (), wording=wording)]

@@ -22,8 +22,8 @@ ARMS: dict[str, tuple[float, tuple[str, ...]]] = {
     "top": (0.15, ("--views", "top")),
     "random-walk": (0.1, ("--views", "random-walk")),
     "none": (0.2, ("--views", "none")),
-    "black": (0.02, ("--pictures", "black")),
-    "black-start": (0.03, ("--pictures", "black", "--views", "start")),
+    "black": (0.02, ("--image-stress", "black")),
+    "black-start": (0.03, ("--image-stress", "black", "--views", "start")),
 }
 
 RUN_OPTIONS = "--image-size 320x240 --quiet".split()

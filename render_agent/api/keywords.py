@@ -63,9 +63,9 @@ class RunOptions(TypedDict, total=False):
     max_turns: int | None
     image_size: tuple[int, int] | str | None
     field_of_view: float | None
-    kinds: Texts | None
+    view_types: Texts | None
     views: str | None
-    pictures: str | None
+    image_stress: str | None
     tools: str | None
     reply_protocol: str | None
     history: str | None

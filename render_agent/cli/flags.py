@@ -56,11 +56,6 @@ def is_repeatable(entry: Field[Any]) -> bool:
     return isinstance(entry.default, tuple) and "separator" not in entry.metadata
 
 
-def _flags(name: str) -> list[str]:
-    """Return the flag of an option, then its old spelling if it has one."""
-    return list(dict.fromkeys([flag_of(name), "--" + name.replace("_", "-")]))
-
-
 def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     """Return the names and settings of the click option for a field of RunConfig."""
     metadata, default = entry.metadata, entry.default
@@ -69,7 +64,7 @@ def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
     if kind:
         settings["help"] = metadata["text"].format(names=", ".join(registry.names(kind)))
     if isinstance(default, bool):
-        return [*_flags(entry.name), entry.name], {**settings, "is_flag": True}
+        return [flag_of(entry.name), entry.name], {**settings, "is_flag": True}
     settings |= {"type": OptionType(entry), "show_default": default not in (None, ())}
     if is_repeatable(entry):
         settings["multiple"] = True
@@ -84,7 +79,7 @@ def declaration(entry: Field[Any]) -> tuple[list[str], dict[str, Any]]:
         settings["metavar"] = metadata.get("metavar") or "|".join(
             metadata.get("choices", [default_metavar])
         )
-    return [*_flags(entry.name), entry.name], settings
+    return [flag_of(entry.name), entry.name], settings
 
 
 def given_options(context: click.Context | None) -> dict[str, Any]:
@@ -101,7 +96,7 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
 def options_of_file(file: str) -> dict[str, str | list[str]]:
     """Return the options in a YAML file (`--config`) as they would be typed; null means not set.
 
-    A list contains the values of a repeatable option, or the parts of a list-valued option ("kinds: [ego, top]").
+    A list contains the values of a repeatable option, or the parts of a list-valued option ("view_types: [ego, top]").
 
     Raises:
         UsageError: The file cannot be read, or an option in it does not exist or has an invalid type.

@@ -36,7 +36,7 @@ OPTION_GROUPS = {  # heading -> option -> description of at most 52 characters
     "Dialogue": {
         "max_turns": "turns per question (default: 9)",
         "views": "free (default), none, start, four, top, tour …",
-        "kinds": "view types that the model may request",
+        "view_types": "view types that the model may request",
         "image_size": "size of the views (default: 640x480)",
         "agent": "single (default), vote:K, lookahead:K …",
     },

@@ -13,10 +13,11 @@ from typing import Any
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Message, Piece, image_piece, message, text
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, FinishReason, Malformed, Mode, ReplyForm
+from render_agent.dialogue.reply import Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
+from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import Camera, MapCamera, Vector
 
 
@@ -41,7 +42,7 @@ class Prompt:
 
     max_turns: int
     field_of_view: float
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = VIEW_TYPES
     num_initial_views: int = 0
     image_size: tuple[int, int] | None = None
     graph: bool = False

@@ -19,12 +19,11 @@ from msgspec import Struct, field, structs
 
 from render_agent.dialogue.answer import Permitted
 from render_agent.dialogue.wording import Wording, general
+from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
 from render_agent.util.safe_parse import Count, Either, Finite
-
-KINDS = ("ego", "top", "around")  # view types that a reply may request
 
 MAX_ROTATION_DEGREES = 180  # per turn
 MAX_MOVE_METRES = 2  # per turn and axis
@@ -140,7 +139,7 @@ class ReplyForm:
     """
 
     mode: Mode = "free"
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = VIEW_TYPES
     image_size: tuple[int, int] | None = None
     wording: Wording = dataclass_field(default_factory=general)
 
@@ -324,7 +323,7 @@ def _point(value: object) -> Point | None:
 
 def _view(value: object) -> str | int | None:
     word = value.strip().lower() if isinstance(value, str) else ""
-    if match := re.fullmatch(rf"({'|'.join(KINDS)})(?:[ _-]?view)?", word):
+    if match := re.fullmatch(rf"({'|'.join(VIEW_TYPES)})(?:[ _-]?view)?", word):
         return match[1]
     if match := re.fullmatch(r"(?:view)?[ #]*([0-9]{1,9})", word):
         value = int(match[1])

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from render_agent.environments.environment import Environment, Observation
-from render_agent.options import VIEW_KINDS
+from render_agent.options import VIEW_TYPES
 
 MAX_COORDINATE = 1e6  # bound for coordinates in metres and focal lengths in pixels
 MAX_TEXT_CHARS = 1 << 20  # limit on the text of an observation or a reply
@@ -42,7 +42,7 @@ class AnyText(spaces.Space[str]):
             {
                 "rotation_angle_degrees": int(chance.integers(-180, 181)),
                 "forward_meters": round(float(chance.uniform(-1, 2)), 1),
-                "view": str(chance.choice(VIEW_KINDS)),
+                "view": str(chance.choice(VIEW_TYPES)),
             }
         )
 

@@ -35,8 +35,8 @@ class RunColumns(Struct, frozen=True):
     revision: str | None
     views: str
     tools: str
-    pictures: str
-    kinds: str
+    image_stress: str
+    view_types: str
     start: str
     image_width: int
     image_height: int
@@ -178,7 +178,7 @@ def _run_columns(run: RunData) -> RunColumns:
     values: dict[str, Any] = {
         "run": run.name,
         "model": run.model,
-        "kinds": ",".join(config.kinds),
+        "view_types": ",".join(config.view_types),
         "verifier": ",".join(verifier.label for verifier in run.parts.verifiers) or None,
         "image_width": width,
         "image_height": height,

@@ -103,12 +103,12 @@ class Parts:
     @property
     def opening_kinds(self) -> tuple[str, ...]:
         """View types of the opening, in order. Raises UsageError if `--view-types` lacks a required one."""
-        return self.view_policy.opening_kinds(self.config.kinds)
+        return self.view_policy.opening_kinds(self.config.view_types)
 
     @property
     def max_views(self) -> int:
         """Maximum number of views that a question is shown."""
-        return self.view_policy.max_views(self.config.kinds, self.config.max_turns)
+        return self.view_policy.max_views(self.config.view_types, self.config.max_turns)
 
     @property
     def max_prompt_images(self) -> int:
@@ -121,7 +121,7 @@ class Parts:
     @property
     def workload(self) -> Workload:
         """The demands of the run on its engine."""
-        kinds = self.config.kinds if self.free else ()
+        kinds = self.config.view_types if self.free else ()
         return Workload(self.max_prompt_images, self.agent.candidates, kinds, self.prompt.tools())
 
     @property
@@ -149,7 +149,7 @@ class Parts:
     @property
     def notes(self) -> list[str]:
         """Caveats about views and tools that must accompany every score; most runs have none."""
-        views_note = self.view_policy.note(self.config.kinds, self.config.max_turns)
+        views_note = self.view_policy.note(self.config.view_types, self.config.max_turns)
         notes = (views_note, self.image_stress.note, self.toolset.note)
         return [note for note in notes if note is not None]
 
@@ -182,7 +182,7 @@ class Parts:
         return Prompt(
             turns,
             field,
-            () if self.blind else config.kinds,
+            () if self.blind else config.view_types,
             image_size=config.image_size if self.toolset.measures else None,
             graph=self.toolset.graph,
             start=position,
@@ -223,7 +223,7 @@ def build(config: RunConfig) -> Parts:
         SetupError: The package of a part is not installed.
     """
     parse_options(config.to_json())
-    stress: ImageStress = registry.load("picture stress", config.pictures)()
+    stress: ImageStress = registry.load("image stress", config.image_stress)()
     agent = parse_agent(config.agent)
     default = agent.verifiers
     names = () if default is None else config.verifier or default
@@ -347,11 +347,11 @@ def _check_views(parts: Parts) -> None:
         )
     if stress.note is not None and parts.blind:
         raise UsageError(
-            f"--image-stress {config.pictures} changes images, but --views none shows none. Omit one of them."
+            f"--image-stress {config.image_stress} changes images, but --views none shows none. Omit one of them."
         )
     if config.change and (stress.changes_ground_truth or not stress.shows_own_scene):
         raise UsageError(
-            f"--change needs unchanged rooms, but --image-stress {config.pictures} exchanges or mirrors them. Omit one of"
+            f"--change needs unchanged rooms, but --image-stress {config.image_stress} exchanges or mirrors them. Omit one of"
             " them."
         )
 
@@ -441,7 +441,7 @@ def make_views(
     facts = load_facts(questions, config.annotations) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
-        make_viewer, scenes, image_store, config.kinds, config.start, opening, facts, wording
+        make_viewer, scenes, image_store, config.view_types, config.start, opening, facts, wording
     )
 
 

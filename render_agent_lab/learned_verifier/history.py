@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.evidence import Candidate
-from render_agent.dialogue.reply import KINDS, MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
+from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
+from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH, Camera, wrap_degrees
 
 ENDS = ("from", "to")  # the poses before and after a move
@@ -31,7 +32,7 @@ NUMBERS = (
     "left",
     "up",
     "look_at",
-    *KINDS,
+    *VIEW_TYPES,
     "earlier_view",
     "answer",
     "done",
@@ -92,7 +93,7 @@ def encode_action(action: Action, camera: Camera | None = None) -> FloatArray:
     turn = math.radians(max(-MAX_ROTATION_DEGREES, min(MAX_ROTATION_DEGREES, rotation)))
     flags = [
         action.look_at is not None,
-        *(action.view == kind for kind in KINDS),
+        *(action.view == kind for kind in VIEW_TYPES),
         isinstance(action.view, int),
         action.answer is not None,
         action.done,

@@ -220,7 +220,7 @@ UNREADABLE = (
 @pytest.mark.parametrize("agent", AGENTS)
 def test_unreadable_samples_behave_as_with_a_single_reply(folder, questions, agent):
     texts = [*UNREADABLE, STEP, json.dumps({"answer": "A", "done": True})]
-    options = {**agent_options(agent), "max_turns": len(texts), "kinds": ("ego",)}
+    options = {**agent_options(agent), "max_turns": len(texts), "view_types": ("ego",)}
     path, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **options)
     options |= {"agent": "single", "verifier": ()}
     single, _ = play(folder, questions, ScriptedEngine(Repeated(texts)), **options)

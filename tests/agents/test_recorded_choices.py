@@ -50,7 +50,7 @@ def start_and_close(config):
         ),
         ({"verifier": ("geometry:unnamed",)}, None),
         ({"verifier": ("random",)}, None),
-        ({"pictures": "shuffled", "benchmark": "rooms", "limit": 40}, None),
+        ({"image_stress": "shuffled", "benchmark": "rooms", "limit": 40}, None),
         ({"agent": "vote:2"}, None),
         ({"agent": "single", "temperature": 0.0}, None),
     ],

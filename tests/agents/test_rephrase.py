@@ -15,7 +15,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 
-QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top"), "temperature": 1.0}
+QUICK = {"image_size": (48, 36), "max_turns": 4, "view_types": ("ego", "top"), "temperature": 1.0}
 REPHRASE = QUICK | {"agent": "rephrase:3x2", "verifier": ("random",)}
 
 COUNTING, DIRECTION = "How many box(s) are in this room?", "Is the red box left or right?"

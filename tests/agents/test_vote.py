@@ -10,7 +10,7 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.read import RunData
 
 VOTING = {"agent": "vote:5", "temperature": 1.0, "verifier": ()}
-QUICK = {"image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+QUICK = {"image_size": (48, 36), "max_turns": 4, "view_types": ("ego", "top")}
 
 AHEAD = {"rotation_angle_degrees": 30, "forward_meters": 0.3}
 NEARLY = {"rotation_angle_degrees": 33, "forward_meters": 0.32}

@@ -93,7 +93,7 @@ def test_options_are_validated_like_flags(tmp_path):
         ({"views": "nonsense"}, "'nonsense'"),
         ({"image_size": (3, 4)}, "32 to 4096"),
         ({"max_turns": 0}, "--max-turns"),
-        ({"kinds": ["ego", "map"]}, "'map'"),
+        ({"view_types": ["ego", "map"]}, "'map'"),
         ({"limit": [1, 2]}, "--limit"),
         ({"limit": 2.5}, "--limit.*2.5"),
         ({"json": True}, "command line"),

@@ -72,26 +72,32 @@ def test_precedence_of_flag_environment_file_and_default(resolve, tmp_path):
 
 def test_config_file_can_be_named_in_the_environment(resolve, tmp_path):
     file = tmp_path / "options.yaml"
-    file.write_text("batch: true\nimage_size: [320, 240]\nkinds: [top, ego]\ntype: a\nid: [1, 2]\n")
+    file.write_text(
+        "batch: true\nimage_size: [320, 240]\nview_types: [top, ego]\ntype: a\nid: [1, 2]\n"
+    )
     config = resolve(CONFIG=str(file))
-    assert (config.batch, config.image_size, config.kinds) == (True, (320, 240), ("top", "ego"))
+    assert (config.batch, config.image_size, config.view_types) == (
+        True,
+        (320, 240),
+        ("top", "ego"),
+    )
     assert (config.type, config.id) == (("a",), ("1", "2"))
 
 
 def test_options_can_be_set_in_the_environment(resolve):
     config = resolve(
         PLY="x.ply", QUESTION="Where?", OPTION="A. to the left;B. to the right", IMAGE_SIZE="64x48",
-        KINDS="top, ego", BATCH_SIZE="auto", QUIET="1", TEMPERATURE="0.5",
+        VIEW_TYPES="top, ego", BATCH_SIZE="auto", QUIET="1", TEMPERATURE="0.5",
     )  # fmt: skip
     assert config == RunConfig(
         ply="x.ply", question="Where?", option=("A. to the left", "B. to the right"), image_size=(64, 48),
-        kinds=("top", "ego"), quiet=True, temperature=0.5,
+        view_types=("top", "ego"), quiet=True, temperature=0.5,
     )  # fmt: skip
 
 
 def test_repeated_options(resolve):
     assert resolve("--batch", "--type", "a", "--type", "b").type == ("a", "b")
-    assert resolve("--batch", "--view-types", "top,ego,top").kinds == ("top", "ego")
+    assert resolve("--batch", "--view-types", "top,ego,top").view_types == ("top", "ego")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence)
         ("max_turn: 1", "'max_turns'"),
         ("max_turns: 3.7", "max_turns of --config"),
         ("max_turns: true", "max_turns of --config"),
-        ("kinds: [1]", "'1'"),
+        ("view_types: [1]", "'1'"),
         ("quiet: perhaps", "quiet of --config"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "wrong.yaml"),

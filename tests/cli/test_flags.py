@@ -24,7 +24,7 @@ def test_file_options_are_read_like_flags(tmp_path):
         limit: null
         temperature: 0.5
         image_size: [320, 240]
-        kinds: [ego, top]
+        view_types: [ego, top]
         type: object_counting
         id: [5, 006x]
         option: ["A. left", "B. right"]
@@ -36,7 +36,7 @@ def test_file_options_are_read_like_flags(tmp_path):
         "quiet": "true",
         "temperature": "0.5",
         "image_size": "320x240",
-        "kinds": "ego,top",
+        "view_types": "ego,top",
         "type": ["object_counting"],
         "id": ["5", "006x"],
         "option": ["A. left", "B. right"],
@@ -87,7 +87,7 @@ def test_flag_defaults_match_declarations(name):
 @pytest.mark.parametrize(
     ("words", "value"),
     [
-        (["--view-types", "top,ego"], {"kinds": "top,ego"}),
+        (["--view-types", "top,ego"], {"view_types": "top,ego"}),
         (["--scene", "a", "--scene", "b"], {"scene": ["a", "b"]}),
         (["--image-size", "320x240"], {"image_size": "320x240"}),
         (["--batch-size", "auto"], {"batch_size": "auto"}),

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import (
-    KINDS,
     MAX_MOVE_METRES,
     MAX_ROTATION_DEGREES,
     Action,
@@ -26,6 +25,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
+from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.question_files import load_questions
@@ -36,7 +36,7 @@ FIRST = (
     View(0, "top", "views/top.png", MapCamera((0.0, 0.0), 1.8512, 0.01)),
     View(1, "ego", "views/ego.png", HERE),
 )
-SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(KINDS, count)]
+SOME_KINDS = [kinds for count in (1, 2, 3) for kinds in permutations(VIEW_TYPES, count)]
 
 
 def question(**fields):
@@ -148,8 +148,8 @@ def test_special_tokens_in_questions_are_escaped():
 @pytest.mark.parametrize("kinds", SOME_KINDS)
 def test_instructions_explain_the_view_types(kinds):
     instructions = Prompt(9, 75.0, kinds).instructions
-    assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
-        k for k in KINDS if k in kinds
+    assert [kind for kind in VIEW_TYPES if f'- "{kind}": ' in instructions] == [
+        k for k in VIEW_TYPES if k in kinds
     ]
     assert instructions.count("the default") == 1
     assert f'"view": "{kinds[0]}"' in instructions
@@ -179,8 +179,8 @@ def test_passive_instructions_mention_no_moves(kinds, num_views):
     free, passive = Prompt(9, 75.0, kinds), Prompt(9, 75.0, kinds, num_views)
     instructions = passive.instructions
     assert passive.requestable_kinds == ()
-    assert [kind for kind in KINDS if f'- "{kind}": ' in instructions] == [
-        kind for kind in KINDS if kind in kinds
+    assert [kind for kind in VIEW_TYPES if f'- "{kind}": ' in instructions] == [
+        kind for kind in VIEW_TYPES if kind in kinds
     ]
     assert ("hidden behind others" in instructions) == (num_views > 1)
     assert ("map" in instructions) == ("top" in kinds)
@@ -209,7 +209,7 @@ def test_limits_in_the_instructions_match_the_moves():
     assert f"at most {MAX_MOVE_METRES:g} each per turn" in instructions
     assert f"{CLEARANCE_METRES:g} m before" in instructions
     assert f"between -{MAX_PITCH:g} and {MAX_PITCH:g}" in instructions
-    fields = reply_schema(KINDS)["properties"]
+    fields = reply_schema(VIEW_TYPES)["properties"]
     assert fields["rotation_angle_degrees"]["maximum"] == MAX_ROTATION_DEGREES
     for name in ("forward_meters", "z_delta_meters"):
         assert fields[name]["maximum"] == MAX_MOVE_METRES
@@ -231,7 +231,7 @@ REPLY = {"reasoning": "r", "answer": None, "done": False}
      {"view": "top"}, {"view": 0}, {"view": None}, {"answer": "A", "done": True}, {"answer": 2.5}],
 )  # fmt: skip
 def test_schema_accepts_valid_replies(more):
-    schema = reply_schema(KINDS)
+    schema = reply_schema(VIEW_TYPES)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(REPLY | more, schema)
 
@@ -250,7 +250,9 @@ def test_schema_rejects_invalid_replies(more):
 @pytest.mark.parametrize("missing", REPLY)
 def test_schema_requires_reasoning_answer_and_done(missing):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({k: v for k, v in REPLY.items() if k != missing}, reply_schema(KINDS))
+        jsonschema.validate(
+            {k: v for k, v in REPLY.items() if k != missing}, reply_schema(VIEW_TYPES)
+        )
 
 
 def valid(field):
@@ -325,7 +327,7 @@ def test_words_are_mapped_to_letters_exactly():
 
 def valid_reply(form):
     """Return a strategy for the replies that the schema of `ask(form)` allows."""
-    schema = reply_schema(KINDS, question=ask(form))
+    schema = reply_schema(VIEW_TYPES, question=ask(form))
     required = {name: valid(schema["properties"][name]) for name in schema["required"]}
     optional = {n: valid(f) for n, f in schema["properties"].items() if n not in required}
     return st.fixed_dictionaries(required, optional=optional)
@@ -335,7 +337,7 @@ def valid_reply(form):
 @given(st.data(), st.sampled_from(["letter", "number", "text"]))
 def test_replies_that_match_the_schema_are_parsed(data, form):
     reply = data.draw(valid_reply(form))
-    jsonschema.validate(reply, reply_schema(KINDS, question=ask(form)))
+    jsonschema.validate(reply, reply_schema(VIEW_TYPES, question=ask(form)))
     action = parse_reply(json.dumps(reply), form, ask(form).options)
     if isinstance(action, Malformed):
         assert re.fullmatch("it requests nothing.*", action.reason, re.DOTALL)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, Action, Malformed, ParsedReply, ReplyForm
+from render_agent.dialogue.reply import Action, Malformed, ParsedReply, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
+from render_agent.options import VIEW_TYPES
 from render_agent.runs.log.lines import line_to_json, read_line
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert, encode_line, to_plain
@@ -83,7 +84,7 @@ def test_last_object_that_says_something_counts(template):
 
 @pytest.mark.parametrize("mode", ["free", "passive", "blind", "graph"])
 def test_repeated_format_says_nothing(mode):
-    form = ReplyForm(mode, KINDS if mode == "free" else (), (640, 480))
+    form = ReplyForm(mode, VIEW_TYPES if mode == "free" else (), (640, 480))
     example = json.dumps({field.name: field.example(form) for field in form.requested_fields})
     question = states.question(answer_form="letter", options=OPTIONS)
     for answer in ('{"answer": "B", "done": true}', '{"answer": "B", "done": true, "view": "ego"}'):
@@ -301,7 +302,7 @@ def test_any_reply_is_an_action_or_malformed(text, wanted):
             or action.answer is not None
             or action.done
         )
-        assert action.view is None or action.view in KINDS or action.view >= 0
+        assert action.view is None or action.view in VIEW_TYPES or action.view >= 0
         assert action.answer is None or action.answer_text is not None
     assert convert(json.loads(json.dumps(to_plain(action))), ParsedReply) == action
     assert_round_trips(text, action)

@@ -12,9 +12,10 @@ from msgspec import structs
 from render_agent.dialogue import reply, wording
 from render_agent.dialogue.moves import apply_action
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import FIELDS, KINDS, Action, Malformed, ReplyForm, describe_action
+from render_agent.dialogue.reply import FIELDS, Action, Malformed, ReplyForm, describe_action
 from render_agent.dialogue.reply_protocol import ReplyProtocol, read_fields
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording
+from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 
@@ -129,7 +130,7 @@ def test_custom_reply_protocol_replaces_json():
     assert action == Action(forward=2, view="top", answer="B", answer_text="(B)")
     malformed = prompt.parse_reply("view: kitchen", choice)
     assert isinstance(malformed, Malformed)
-    assert ", ".join(KINDS) in malformed.reason
+    assert ", ".join(VIEW_TYPES) in malformed.reason
 
 
 def test_example_reply_equals_the_default_action():
@@ -137,4 +138,4 @@ def test_example_reply_equals_the_default_action():
     form = ReplyForm(image_size=(640, 480))
     example = {field.name: field.example(form) for field in form.requested_fields}
     action = parse_reply(json.dumps(example), measures=True)
-    assert structs.replace(action, reasoning="") == Action(view=KINDS[0])
+    assert structs.replace(action, reasoning="") == Action(view=VIEW_TYPES[0])

@@ -95,10 +95,10 @@ KINDS = {
     "measuring": {"tools": "measure"},
     "graph": {"tools": "graph"},
     "map probe": {"probe": ("map", "counts", "pose")},
-    "mirrored": {"pictures": "mirrored"},
-    "noise": {"pictures": "noise"},
+    "mirrored": {"image_stress": "mirrored"},
+    "noise": {"image_stress": "noise"},
     "changed": {"change": ("move",)},
-    "middle": {"start": "middle", "kinds": ("ego",)},
+    "middle": {"start": "middle", "view_types": ("ego",)},
     "small's wording": {"model": "small"},
 }
 

@@ -137,7 +137,7 @@ def test_missing_plugin_is_refused_before_the_run_starts(install_plugin, tmp_pat
     install_plugin("renderer", "odd", "import no_such_library")
     common = {"batch": True, "benchmark": "rooms", "engine": "scripted"}
     common["output"] = str(tmp_path / "runs")
-    for options in ({"renderer": "odd"}, {"kinds": ("ego", "gone")}, {"engine": "gone"}):
+    for options in ({"renderer": "odd"}, {"view_types": ("ego", "gone")}, {"engine": "gone"}):
         with pytest.raises(SetupError, match=r"gone|no_such_library"):
             start_run(RunConfig(**common | options))
     assert not (tmp_path / "runs").exists()

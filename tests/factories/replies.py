@@ -1,8 +1,9 @@
 """Parsing and schema of replies, as in a run with `--views free`."""
 
 from factories import states
-from render_agent.dialogue.reply import KINDS, ReplyForm
+from render_agent.dialogue.reply import ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol
+from render_agent.options import VIEW_TYPES
 
 
 def parse_reply(text, wanted="text", options=(), *, measures=False, finish_reason="stop"):
@@ -12,7 +13,7 @@ def parse_reply(text, wanted="text", options=(), *, measures=False, finish_reaso
     return JsonProtocol().parse(text, finish_reason, question, form)
 
 
-def reply_schema(kinds=KINDS, *, measures=False, question=None):
+def reply_schema(kinds=VIEW_TYPES, *, measures=False, question=None):
     """Return the JSON schema of replies that may request these view types, to a question or to any."""
     size = (640, 480) if measures else None
     return JsonProtocol().schema(

@@ -73,7 +73,12 @@ def mixed_engine(batch_size=64, engine_class=ScriptedEngine):
 
 def agent_options(agent):
     """Return the options of a small run of an agent."""
-    small = {"temperature": 1.0, "image_size": (48, 36), "max_turns": 4, "kinds": ("ego", "top")}
+    small = {
+        "temperature": 1.0,
+        "image_size": (48, 36),
+        "max_turns": 4,
+        "view_types": ("ego", "top"),
+    }
     return small | {"agent": agent, "verifier": AGENTS[agent]}
 
 

@@ -173,7 +173,7 @@ def test_results_are_the_messages_of_the_run_and_their_images(tmp_path):
     ("options", "tools"),
     [
         ({}, {"look", "move", "map", "answer"}),
-        ({"kinds": ("ego",)}, {"look", "move", "answer"}),
+        ({"view_types": ("ego",)}, {"look", "move", "answer"}),
         ({"tools": "measure"}, {"look", "move", "map", "measure", "answer"}),
         ({"views": "four"}, {"answer"}),
         ({"views": "none"}, {"answer"}),

@@ -52,7 +52,7 @@ def play(questions, tmp_path_factory):
         return scenes[kind]
 
     def make_engine(config, selected):
-        kind = config.pictures
+        kind = config.image_stress
         if kind not in visibility_by_kind:
             visibility_by_kind[kind] = QuestionVisibility(
                 build(config).scenes(selected), load_facts(selected), config.image_size
@@ -98,14 +98,14 @@ def test_all_runs_are_complete(runs):
 
 
 def test_black_images_score_like_no_views(runs, play):
-    _, result = play(views="start", pictures="black")
+    _, result = play(views="start", image_stress="black")
     assert controls.answers(result) == controls.answers(runs["none"][1])
 
 
 def test_mirrored_rooms_flip_left_and_right(runs, play):
     _, real = runs["oracle"]
     kinds = (*DIRECTION_TYPES, "object_rel_distance")
-    folder, result = play(views="oracle", pictures="mirrored", type=kinds)
+    folder, result = play(views="oracle", image_stress="mirrored", type=kinds)
     mirrored, original = result["mirrored"]["mirrored"], result["mirrored"]["original"]
     direction_questions = [
         question for question in folder.questions if question.type in DIRECTION_TYPES

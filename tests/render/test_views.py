@@ -5,7 +5,7 @@ import pytest
 from conftest import mostly_slow, test_data
 from factories.rooms import BLUE, GREEN, RED, as_cloud, box, find_pixels, room
 
-from render_agent.dialogue.reply import KINDS
+from render_agent.options import VIEW_TYPES
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
 from render_agent.scans.camera import Camera, vertical_from_horizontal
@@ -96,7 +96,7 @@ def test_every_quarter_is_labelled(size):
     viewer.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", VIEW_TYPES)
 @pytest.mark.parametrize("shape", ["mesh", "cloud"])
 def test_views_are_deterministic(viewer, kind, shape):
     scene = room(AHEAD, LEFT)
@@ -119,7 +119,7 @@ def test_views_are_deterministic(viewer, kind, shape):
 
 def test_modifying_an_image_does_not_affect_later_ones(viewer):
     scene, camera = room(AHEAD), Camera(EYES)
-    for kind in KINDS:
+    for kind in VIEW_TYPES:
         first = viewer.draw(kind, scene, camera).image
         before = first.copy()
         first[:] = 0
@@ -140,7 +140,7 @@ def test_real_scans_can_be_drawn_in_every_kind_of_view(name):
     viewer = Viewer(Rasteriser(), (320, 240), 75.0)
     x, y = scene.bounds[:, :2].mean(axis=0)
     camera = Camera((x, y, scene.floor + 1.2), 0, -10, vertical_from_horizontal(75, 320, 240))
-    for kind in KINDS:
+    for kind in VIEW_TYPES:
         image = viewer.draw(kind, scene, camera, [camera.turned(90)]).image
         assert image.reshape(-1, 3).std(axis=0).min() > 8, kind
         assert len(np.unique(image.reshape(-1, 3), axis=0)) > 100, kind

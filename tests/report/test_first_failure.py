@@ -126,6 +126,6 @@ def test_compare_includes_beliefs(runs, type_in, tmp_path):
 
 def test_black_images_give_an_empty_map(tmp_path):
     figures = run_policy(
-        "believer", tmp_path, id=("9", "13"), image_size=(64, 48), pictures="black"
+        "believer", tmp_path, id=("9", "13"), image_size=(64, 48), image_stress="black"
     )
     assert (figures["found"], figures["invented"], figures["seen"]) == (0, None, 0)

@@ -102,12 +102,12 @@ def test_geometry_is_the_default_verifier_for_rendered_moves():
         ({"probe": ("map",), "views": "none"}, "--probe.*--views none"),
         ({"probe": ("pose",), "views": "tour"}, "--probe pose.*--views tour"),
         ({"tools": "measure", "views": "four"}, "--tools measure.*--views free"),
-        ({"tools": "measure", "pictures": "black"}, "--tools measure.*--image-stress real"),
-        ({"pictures": "noise", "views": "none"}, "--image-stress noise.*--views none"),
-        ({"change": ("move",), "pictures": "mirrored"}, "--change.*--image-stress mirrored"),
-        ({"change": ("move",), "pictures": "shuffled"}, "--change.*--image-stress shuffled"),
+        ({"tools": "measure", "image_stress": "black"}, "--tools measure.*--image-stress real"),
+        ({"image_stress": "noise", "views": "none"}, "--image-stress noise.*--views none"),
+        ({"change": ("move",), "image_stress": "mirrored"}, "--change.*--image-stress mirrored"),
+        ({"change": ("move",), "image_stress": "shuffled"}, "--change.*--image-stress shuffled"),
         ({"change": ("fly",)}, "--change 'fly'"),
-        ({"kinds": ("top",), "views": "four"}, "--view-types"),
+        ({"view_types": ("top",), "views": "four"}, "--view-types"),
         ({"engine": "scripted", "thinking": "on"}, "--thinking.*--engine scripted"),
         ({"engine": "human", "thinking_budget": 9}, "--thinking-budget.*--engine human"),
         ({"engine": "scripted", "reproducible": "on"}, "--reproducible on needs.*transformers"),
@@ -131,7 +131,7 @@ def test_inconsistent_options_leave_no_run_folder(tmp_path):
     [
         ({"views": "nowhere"}, "no view policy 'nowhere'"),
         ({"temperature": float("nan")}, "--temperature"),
-        ({"kinds": ("ego", "gone")}, "--view-types.*'gone'"),
+        ({"view_types": ("ego", "gone")}, "--view-types.*'gone'"),
         ({"max_turns": 0}, "--max-turns"),
     ],
 )
@@ -147,8 +147,8 @@ def test_invalid_values_are_refused(options, message):
         ({"views": "none"}, {"blind"}),
         ({"views": "tour"}, {"passive", "faithful"}),
         ({"tools": "graph"}, {"blind"}),
-        ({"pictures": "black"}, {"free"}),
-        ({"pictures": "mirrored", "views": "four"}, {"passive", "faithful"}),
+        ({"image_stress": "black"}, {"free"}),
+        ({"image_stress": "mirrored", "views": "four"}, {"passive", "faithful"}),
     ],
 )
 def test_derived_properties_of_views(options, true):
@@ -156,7 +156,7 @@ def test_derived_properties_of_views(options, true):
     names = ("blind", "free", "passive", "faithful")
     assert {name for name in names if getattr(parts, name)} == true
     assert bool(parts.notes) == bool(options)
-    assert parts.workload.kinds == (parts.config.kinds if parts.free else ())
+    assert parts.workload.kinds == (parts.config.view_types if parts.free else ())
 
 
 def test_engine_plugin_has_default_traits_without_import():
@@ -166,7 +166,7 @@ def test_engine_plugin_has_default_traits_without_import():
 
 def test_parts_can_be_pickled():
     options = {"agent": "lookahead:3", "temperature": 1.0, "verifier": ("geometry", "random")}
-    parts = parts_of(pictures="shuffled", **options)
+    parts = parts_of(image_stress="shuffled", **options)
     assert parts.prompt.instructions
     unpickled = pickle.loads(pickle.dumps(parts))
     assert unpickled.config == parts.config

@@ -123,7 +123,7 @@ class FaultyEngine(ScriptedEngine):
 
 
 def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
-    black = {"pictures": "black"}
+    black = {"image_stress": "black"}
     plain, _ = play(tmp_path, questions, walking_engine(5), max_turns=4, **black)
     path, results = play(
         tmp_path, questions, FaultyEngine(walking_engine(5).policy), **ALL, **black

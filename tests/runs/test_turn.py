@@ -22,7 +22,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.views.provider import NextViews
 
-KINDS = ("ego", "top", "around")
+VIEW_TYPES = ("ego", "top", "around")
 HERE = Camera((2.5, 2.0, 1.6))
 
 
@@ -36,7 +36,7 @@ def context():
     return NextViews((View(0, "top", "0.png", HERE), View(1, "ego", "1.png", HERE)), HERE, space)
 
 
-def respond_to(context, reply, kinds=KINDS, **options):
+def respond_to(context, reply, kinds=VIEW_TYPES, **options):
     context = TurnContext(state(), context, Image.open)
     action = parse_reply(reply, "text")
     return Candidate(0, reply, action, *respond(context, action, Prompt(9, 75.0, kinds), **options))

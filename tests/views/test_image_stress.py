@@ -121,7 +121,7 @@ def read_images(path):
 def test_blank_images_change_nothing_else(tmp_path, kind):
     questions = make_questions(tmp_path)
     real, results = play(tmp_path, questions, walking_engine(4))
-    path, result = play(tmp_path, questions, walking_engine(4), pictures=kind)
+    path, result = play(tmp_path, questions, walking_engine(4), image_stress=kind)
     assert transcripts(path) == transcripts(real)
     ours, theirs = read_images(path), read_images(real)
     assert ours.keys() == theirs.keys()
@@ -135,13 +135,15 @@ def test_blank_images_change_nothing_else(tmp_path, kind):
         assert set(values) == set(range(256))
         assert len({image.tobytes() for image in ours.values()}) == len(ours)
     assert [note for note in result["notes"] if note not in results["notes"]] == [
-        registry.load("picture stress", kind).note
+        registry.load("image stress", kind).note
     ]
     assert result["questions"] == results["questions"]
 
 
 def test_noise_is_deterministic(tmp_path):
-    path, _ = play(tmp_path, make_questions(tmp_path), walking_engine(4), pictures="noise", seed=3)
+    path, _ = play(
+        tmp_path, make_questions(tmp_path), walking_engine(4), image_stress="noise", seed=3
+    )
     before = read_images(path)
     for name in list(before)[::2]:
         (path / name).unlink()
@@ -189,14 +191,14 @@ def first_views(path):
 def test_shuffled_dialogues_use_another_scene(tmp_path):
     questions = three_rooms(tmp_path)
     real, _ = play(tmp_path, questions, walking_engine(4))
-    shuffled, result = play(tmp_path, questions, walking_engine(4), pictures="shuffled")
-    workers, _ = play(tmp_path, questions, walking_engine(4), pictures="shuffled", shuffle=True)
+    shuffled, result = play(tmp_path, questions, walking_engine(4), image_stress="shuffled")
+    workers, _ = play(tmp_path, questions, walking_engine(4), image_stress="shuffled", shuffle=True)
     ours, theirs = first_views(real), first_views(shuffled)
     matches = {name: [scenes for scenes in ours if ours[scenes] == theirs[name]] for name in theirs}
     assert all(len(scenes) == 1 and scenes != [name] for name, scenes in matches.items())
     assert sorted(scenes for (scenes,) in matches.values()) == sorted(matches)
     assert first_views(workers) == theirs
-    assert registry.load("picture stress", "shuffled").note in result["notes"]
+    assert registry.load("image stress", "shuffled").note in result["notes"]
 
 
 @given(st.sets(st.integers(0, 10**6), min_size=2, max_size=40), st.integers(0, 10), st.randoms())
@@ -218,11 +220,13 @@ def test_exchange_is_a_derangement_in_any_order(numbers, seed, rng):
 def test_invalid_stress_tests_are_refused(tmp_path):
     questions = make_questions(tmp_path)
     with pytest.raises(UsageError, match="at least two scenes"):
-        start_run(make_config(tmp_path, questions, pictures="shuffled"))
+        start_run(make_config(tmp_path, questions, image_stress="shuffled"))
     with pytest.raises(UsageError, match="Omit --shard"):
-        start_run(make_config(tmp_path, three_rooms(tmp_path), pictures="shuffled", shard="1/2"))
+        start_run(
+            make_config(tmp_path, three_rooms(tmp_path), image_stress="shuffled", shard="1/2")
+        )
     with pytest.raises(UsageError, match=r"--image-stress.*--views none"):
-        start_run(make_config(tmp_path, questions, pictures="black", views="none"))
+        start_run(make_config(tmp_path, questions, image_stress="black", views="none"))
     assert not (tmp_path / "runs").exists()
 
 

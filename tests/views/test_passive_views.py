@@ -69,7 +69,7 @@ EXPECTED_KINDS = [
 
 @pytest.mark.parametrize(("views", "kinds", "expected_kinds"), EXPECTED_KINDS)
 def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, expected_kinds):
-    path, result = run_to_completion(tmp_path, views=views, kinds=kinds)
+    path, result = run_to_completion(tmp_path, views=views, view_types=kinds)
     assert result["counts"]["answered"] == 4
     assert result["counts"]["repairs"] == 4
     assert result["notes"][-1].startswith("views: ")
@@ -86,7 +86,7 @@ def test_all_views_come_in_turn_0_and_match_the_budget(tmp_path, views, kinds, e
     assert len(expected_kinds) == registry.load("view policy", views)().max_views(kinds, 4)
     drawn_files = {file.relative_to(path).as_posix() for file in path.glob("views/**/*.png")}
     assert drawn_files == {file for names in files.values() for file in names}
-    config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, kinds=kinds, max_turns=4)  # fmt: skip
+    config = make_config(tmp_path, tmp_path / "questions.jsonl", views=views, view_types=kinds, max_turns=4)  # fmt: skip
     parts = build(config)
     assert len(drawn_files) == count_images(parts, parts.questions())
     folder_size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -199,7 +199,7 @@ def test_start_applies_to_passive_dialogues(tmp_path):
 )  # fmt: skip
 def test_excluded_view_types_are_refused(tmp_path, views, kinds, missing):
     with pytest.raises(UsageError, match=rf"--views {views} .* {missing}\..*--view-types"):
-        build(make_config(tmp_path, tmp_path, views=views, kinds=kinds))
+        build(make_config(tmp_path, tmp_path, views=views, view_types=kinds))
 
 
 def test_oracle_without_boxes_is_refused_before_the_run_starts(tmp_path):

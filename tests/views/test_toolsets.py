@@ -296,7 +296,7 @@ def test_scene_graph_replaces_views(tmp_path):
 
 
 def test_invalid_tool_combinations_are_refused(tmp_path):
-    for options in ({"views": "tour"}, {"pictures": "mirrored"}):
+    for options in ({"views": "tour"}, {"image_stress": "mirrored"}):
         with pytest.raises(UsageError, match="--tools graph needs"):
             build(RunConfig(batch=True, tools="graph", **options))
     with pytest.raises(SetupError, match=r"1 of 1 scenes.*--annotations"):

@@ -12,7 +12,8 @@ from render_agent.dialogue.answers.stated import FULL_WIDTH
 from render_agent.dialogue.chat import replace_unencodable
 from render_agent.dialogue.parsing.pairs import Repeated, merge_pairs
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.reply import KINDS, MAX_PLACES, Action, Malformed, ReplyForm
+from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, ReplyForm
+from render_agent.options import VIEW_TYPES
 from render_agent.util.reasons import truncate
 
 MAX_LISTED = 5  # names or answers listed in a message to the model
@@ -156,7 +157,9 @@ def _values(by_key: Mapping[str, Any], form: ReplyForm) -> tuple[dict[str, Any],
         result = field.parse(value)
         if result is None:
             say = form.wording
-            description = say(f"reply.{field.expected}", kinds=", ".join(KINDS), places=MAX_PLACES)
+            description = say(
+                f"reply.{field.expected}", kinds=", ".join(VIEW_TYPES), places=MAX_PLACES
+            )
             faults.append(
                 say("reply.field", field=field.name, form=description, value=short_json(value))
             )

@@ -229,9 +229,9 @@ def test_boxes_are_not_loaded_if_unused():
         return geometry.open(config, questions).facts.keys()
 
     scenes = {question.scene for question in questions}
-    assert facts() == facts(pictures="mirrored") == facts(pictures="black") == scenes
+    assert facts() == facts(image_stress="mirrored") == facts(image_stress="black") == scenes
     assert not facts("geometry:unnamed")
-    assert not facts(pictures="shuffled")  # the camera moves in another scene
+    assert not facts(image_stress="shuffled")  # the camera moves in another scene
 
 
 def test_leaving_the_room_scores_below_staying(tmp_path, unnamed):

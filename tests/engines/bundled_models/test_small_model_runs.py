@@ -19,9 +19,8 @@ from factories.runs import (
 )
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.reply import KINDS
 from render_agent.dialogue.state import Status
-from render_agent.options import RunConfig
+from render_agent.options import VIEW_TYPES, RunConfig
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.tables import score_table
@@ -121,7 +120,7 @@ def test_guided_replies_are_the_same_under_another_schedule(tmp_path):
     for turns in transcripts(sequential).values():
         for turn in turns:
             if turn["finish"] == "stop":
-                jsonschema.validate(json.loads(turn["reply"]), reply_schema(KINDS))
+                jsonschema.validate(json.loads(turn["reply"]), reply_schema(VIEW_TYPES))
 
 
 def is_valid(reply, kinds):
@@ -135,7 +134,9 @@ def is_valid(reply, kinds):
 
 @pytest.mark.skipif(not TRAINED, reason="random weights write no valid replies")
 @pytest.mark.slow
-@pytest.mark.parametrize(("views", "kinds", "at_least"), [("free", KINDS, 1), ("start", (), 3)])
+@pytest.mark.parametrize(
+    ("views", "kinds", "at_least"), [("free", VIEW_TYPES, 1), ("start", (), 3)]
+)
 def test_constrained_decoding_does_not_change_valid_replies(tmp_path, views, kinds, at_least):
     free, _ = play(rooms(tmp_path / "free", views=views))
     guided, _ = play(rooms(tmp_path / "guided", views=views, no_guide=False))

@@ -18,7 +18,7 @@ OPTIONS = {
     "max_turns": 2,
     "max_new_tokens": 2,
     "image_size": (64, 48),
-    "kinds": ("ego",),
+    "view_types": ("ego",),
     "max_batched_turns": 1,
     "finish_together": 2,
 }

@@ -183,7 +183,7 @@ def test_schedule_does_not_change_transcripts(free, tmp_path):
 
 @pytest.mark.slow
 def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
-    run = Run(tmp_path, pictures="mirrored", type=DIRECTION_TYPES)
+    run = Run(tmp_path, image_stress="mirrored", type=DIRECTION_TYPES)
     knowledge, flipped = load_knowledge(list(run.questions.values())), 0
     for question, reply in run.last():
         assert read_answer(question, reply) == mirrored_ground_truth(question)
@@ -207,7 +207,7 @@ def test_mirrored_rooms_swap_sides_and_mirror_positions(tmp_path):
     ["noise", *(pytest.param(name, marks=pytest.mark.slow) for name in ("black", "shuffled"))],
 )
 def test_images_without_the_room_reveal_nothing(tmp_path, images):
-    run = Run(tmp_path, pictures=images, image_size=(64, 48), type=FEW_TYPES)
+    run = Run(tmp_path, image_stress=images, image_size=(64, 48), type=FEW_TYPES)
     for question, reply in run.last():
         assert len(run.turns[question.id]) == 1
         names = question_categories(question) or ("room",)

@@ -214,13 +214,13 @@ def test_witness_stops_walking_once_it_knows_the_answer(eyes):
     ("options", "sees", "walks"),
     [
         ({}, True, True),
-        ({"pictures": "mirrored"}, True, True),
-        ({"pictures": "black"}, False, True),
-        ({"pictures": "noise"}, False, True),
-        ({"pictures": "shuffled"}, False, True),
+        ({"image_stress": "mirrored"}, True, True),
+        ({"image_stress": "black"}, False, True),
+        ({"image_stress": "noise"}, False, True),
+        ({"image_stress": "shuffled"}, False, True),
         ({"views": "none"}, False, False),
         ({"views": "start"}, True, False),
-        ({"views": "tour", "pictures": "black"}, False, False),
+        ({"views": "tour", "image_stress": "black"}, False, False),
     ],
 )
 def test_witness_sees_only_if_the_scans_are_shown(options, sees, walks):

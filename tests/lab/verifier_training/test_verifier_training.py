@@ -199,7 +199,9 @@ def test_runs_without_candidates_use_moves_of_other_turns(rooms, tmp_path, rando
     assert sum(decision.is_a_choice for decision in decisions) > len(decisions) / 2
 
 
-@pytest.mark.parametrize("options", [{"views": "four"}, {"views": "none"}, {"pictures": "noise"}])
+@pytest.mark.parametrize(
+    "options", [{"views": "four"}, {"views": "none"}, {"image_stress": "noise"}]
+)
 def test_runs_without_free_views_are_rejected(rooms, tmp_path, options):
     folder = complete_run(tmp_path, rooms, limit=1, **options)
     with pytest.raises(SetupError, match="--views free"):

@@ -49,7 +49,7 @@ def looking_replies(*labels, answer):
 
 def play_room00(folder, replies, start, **options):
     """Play the named questions of room00 with these replies; return the run folder."""
-    defaults = {"id": tuple(replies), "kinds": ("ego",), "start": start, "max_turns": TURNS}
+    defaults = {"id": tuple(replies), "view_types": ("ego",), "start": start, "max_turns": TURNS}
     path, _ = play(
         folder, QUESTIONS, ScriptedEngine(ReplayPolicy(replies), 8), **defaults | options
     )
@@ -166,7 +166,7 @@ def test_coverage_grows_when_turning(looking_run):
 
 def test_top_views_are_ignored(tmp_path):
     replies = {LIGHT: [reply(view="top"), reply(view="top"), reply(answer="1", done=True)]}
-    diagnosis = diagnose_run(play_room00(tmp_path, replies, MIDDLE, kinds=("top",)))[LIGHT]
+    diagnosis = diagnose_run(play_room00(tmp_path, replies, MIDDLE, view_types=("top",)))[LIGHT]
     assert [turn.sightings for turn in diagnosis.turns] == [(), (), ()]
     assert diagnosis.coverage == 0.0
     assert diagnosis.cause is Cause.STOPPED_EARLY
@@ -175,7 +175,9 @@ def test_top_views_are_ignored(tmp_path):
 def test_around_counts_as_four_views(tmp_path):
     answer = [reply(answer="50", done=True)]
     turns = [reply(rotation_angle_degrees=90)] * 3
-    around = play_room00(tmp_path / "a", {SIZE: answer, DOOR: answer}, MIDDLE, kinds=("around",))
+    around = play_room00(
+        tmp_path / "a", {SIZE: answer, DOOR: answer}, MIDDLE, view_types=("around",)
+    )
     single_views = play_room00(tmp_path / "b", {SIZE: turns + answer}, MIDDLE, field_of_view=90.0)
     around_coverage, single_coverage = (
         diagnose_run(run)[SIZE].coverage for run in (around, single_views)
@@ -256,11 +258,11 @@ def test_missing_scan_leaves_only_the_path(tmp_path):
     assert (diagnosis.boxes, diagnosis.cause, diagnosis.coverage) == ((), Cause.UNKNOWN, None)
 
 
-@pytest.mark.parametrize("options", [{"views": "none"}, {"pictures": "black"}], ids=str)
+@pytest.mark.parametrize("options", [{"views": "none"}, {"image_stress": "black"}], ids=str)
 def test_no_sightings_without_faithful_images(tmp_path, options):
     replies = {LIGHT: [reply(answer="1", done=True)], CHAIRS: ["nothing"]}
     diagnoses = diagnose_run(
-        play_room00(tmp_path, replies, MIDDLE, kinds=("ego", "top"), **options)
+        play_room00(tmp_path, replies, MIDDLE, view_types=("ego", "top"), **options)
     )
     assert {name: diagnosis.cause for name, diagnosis in diagnoses.items()} == {
         LIGHT: Cause.UNKNOWN,
@@ -273,7 +275,7 @@ def test_mirrored_run_has_mirrored_sightings(tmp_path):
     left, right = ({CHAIRS: [reply(rotation_angle_degrees=degrees)] * 4} for degrees in (90, -90))
     runs = (
         play_room00(tmp_path / "real", left, "best"),
-        play_room00(tmp_path / "mirrored", right, "best", pictures="mirrored"),
+        play_room00(tmp_path / "mirrored", right, "best", image_stress="mirrored"),
     )
     real, mirrored = (diagnose_run(run)[CHAIRS] for run in runs)
     assert real.boxes[0].centre[1:] == mirrored.boxes[0].centre[1:]
@@ -288,7 +290,7 @@ def test_mirrored_run_has_mirrored_sightings(tmp_path):
 def test_passive_views_are_measured(tmp_path):
     replies = {LIGHT: [reply(answer="1", done=True)], DOOR: [reply(answer="203", done=True)]}
     diagnoses = diagnose_run(
-        play_room00(tmp_path, replies, MIDDLE, views="tour", kinds=("ego", "top"))
+        play_room00(tmp_path, replies, MIDDLE, views="tour", view_types=("ego", "top"))
     )
     (turn,) = diagnoses[DOOR].turns
     assert len({s.view for s in turn.sightings}) > 1
@@ -329,7 +331,7 @@ def test_diagnose_command(looking_run, staring_run):
     "options",
     [
         {},
-        pytest.param({"pictures": "mirrored"}, marks=pytest.mark.slow),
+        pytest.param({"image_stress": "mirrored"}, marks=pytest.mark.slow),
         pytest.param({"views": "four"}, marks=pytest.mark.slow),
         pytest.param({"views": "oracle"}, marks=pytest.mark.slow),
     ],

@@ -63,7 +63,7 @@ KINDS = {
     "failed": (failed, ["answered", "answered", "failed", "answered"]),
     "passive": (lambda folder: make_run(folder, views="tour", max_turns=3), DONE),
     "blind": (lambda folder: make_run(folder, views="none"), DONE),
-    "mirrored": (lambda folder: make_run(folder, pictures="mirrored"), DONE),
+    "mirrored": (lambda folder: make_run(folder, image_stress="mirrored"), DONE),
     "single": (single, ["answered"]),
 }
 

@@ -71,7 +71,7 @@ def test_correct_and_least_score_select_questions(run, tmp_path):
 
 def test_score_in_a_mirrored_room_is_for_the_scene_as_shown(tmp_path):
     """Questions 1 and 3 are about left and right, which are swapped; B was right before."""
-    run = make_run(tmp_path, pictures="mirrored")
+    run = make_run(tmp_path, image_stress="mirrored")
     export(run, "--format", "messages", "--correct", "--with-truth", "--to", tmp_path / "a")
     lines = {line["id"]: line for line in json_lines(tmp_path / "a")}
     assert lines.keys() == {"0", "3"}

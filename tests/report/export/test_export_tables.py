@@ -27,7 +27,7 @@ def test_question_rows_match_the_results(run, tmp_path):
     for row, expected in zip(rows, results["questions"], strict=True):
         assert {name: row[name] for name in expected} == expected
         assert row["run"] == run.name
-        assert (row["model"], row["views"], row["pictures"]) == ("explorer", "free", "real")
+        assert (row["model"], row["views"], row["image_stress"]) == ("explorer", "free", "real")
         assert (row["image_width"], row["image_height"]) == (96, 72)
     totals = results["totals"]
     for name, total in (("tokens_in", "in"), ("tokens_out", "out")):

@@ -65,7 +65,7 @@ def test_long_ids_do_not_widen_the_page(page, tmp_path):
 
 
 def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
-    index = report_of(tmp_path, "A", left_right_question(tmp_path), pictures="mirrored")
+    index = report_of(tmp_path, "A", left_right_question(tmp_path), image_stress="mirrored")
     page.goto((index.parent / page_of("1")).as_uri())
     facts = dict(
         zip(
@@ -85,7 +85,7 @@ def test_mirrored_question_shows_both_ground_truths(page, plain, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [({"views": "none"}, "no images"), ({"pictures": "black"}, "scene")]
+    ("options", "reason"), [({"views": "none"}, "no images"), ({"image_stress": "black"}, "scene")]
 )
 def test_reason_for_an_unknown_cause(page, tmp_path, options, reason):
     index = report_of(tmp_path, "99", id=("0",), benchmark="rooms", **options)
@@ -110,7 +110,7 @@ def test_formatted_json_is_collapsed(page, plain):
 def test_equal_banners_of_several_runs_are_merged(page, tmp_path):
     questions = make_questions(tmp_path, 2)
     runs = [
-        run_with_answer(tmp_path, "3", questions, limit=1, pictures=images).path
+        run_with_answer(tmp_path, "3", questions, limit=1, image_stress=images).path
         for images in ("real", "black", "noise")
     ]
     result = CliRunner().invoke(cli, ["compare", *map(str, runs), "--page"])

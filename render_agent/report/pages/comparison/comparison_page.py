@@ -163,7 +163,7 @@ def _head(run: RunData, letter: str) -> dict[str, Any]:
     facts = facts_line(request_facts(config, run.results) | cost_fact(parts, run.results))
     words = [parts.model_name, f"views: {config.views}"]
     if parts.image_stress.note:
-        words.append(f"images: {config.pictures}")
+        words.append(f"images: {config.image_stress}")
     if parts.agent.chooses:
         words.append(parts.agent_words)
     return {"letter": letter, "name": run.name, "what": ", ".join(words), "facts": facts}
@@ -258,7 +258,7 @@ def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> di
 
 def _scene_set(run: RunData) -> str:
     """Return the folder name of a run's floor plans. Runs that show the same scenes share it."""
-    return run.parts.image_stress.scene_set or f"{run.config.pictures}-{safe_name(run.name)}"
+    return run.parts.image_stress.scene_set or f"{run.config.image_stress}-{safe_name(run.name)}"
 
 
 def _own_page(run: RunData, page: str, folder: Path) -> str | None:

@@ -104,7 +104,9 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
         *(benchmark if config.batch else []),
         (
             "Views",
-            f"{config.views}, {config.pictures}" if run.parts.image_stress.note else config.views,
+            f"{config.views}, {config.image_stress}"
+            if run.parts.image_stress.note
+            else config.views,
         ),
         ("Turns", _turns(config)),
         ("Images", f"{width} × {height} pixels, {config.field_of_view:g}° field of view"),
