@@ -21,7 +21,8 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import DEFAULT_MODEL, RunConfig
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.input_files import Digests, InputFile
+from render_agent.tasks.input_files import Digests, InputFile, digest_of
+from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.processes import count_cores
 
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
@@ -238,6 +239,10 @@ class Scripted(EngineMaker):
         from render_agent.engines.scripted.scripted_engine import BATCH_SIZE, make_scripted
 
         size = config.fixed_batch_size or BATCH_SIZE
+        if config.shard is not None:  # so that a fitted policy is that of the undivided run
+            shard = {question.id: question for question in questions}
+            questions = [shard.pop(q.id, q) for q in undivided_questions(config)]
+            questions += shard.values()  # counterparts
         return make_scripted(self.model_name(config), questions, config.seed, size, config)
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
@@ -247,19 +252,21 @@ class Scripted(EngineMaker):
         return {"note": getattr(find_policy(self.model_name(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the file of the policy and the local modules that it imports.
+        """Yield the file of the policy and the local modules that it imports, and the questions of the other shards.
 
         For a named policy that answers from object boxes, these are the annotation files.
         """
         from render_agent.engines.scripted.load_policy import policy_files
         from render_agent.tasks.input_files import annotation_files
 
+        if config.shard is not None:
+            for file in question_files(config):
+                yield InputFile("questions", str(file), "question file", digest_of(file))
         name = self.model_name(config)
         if name not in registry.names("scripted policy"):
-            return policy_files(name)
-        policy = registry.load("scripted policy", name)
-        knows = getattr(policy, "knows_boxes", False)
-        return annotation_files(config, questions) if knows else ()
+            yield from policy_files(name)
+        elif getattr(registry.load("scripted policy", name), "knows_boxes", False):
+            yield from annotation_files(config, questions)
 
     def code_file(self, config: RunConfig) -> str | None:
         """Return the policy's Python file; None for a named policy or a file of replies."""

@@ -1,5 +1,6 @@
 """A run divided into shards and merged equals the undivided run."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from factories.runs import (
     comparable_results,
+    finish_run,
     make_config,
     make_questions,
     play,
@@ -18,7 +20,8 @@ from factories.runs import (
     walking_engine,
 )
 
-from render_agent.errors import QuestionsError, RunLogError, UsageError
+from render_agent import registry
+from render_agent.errors import QuestionsError, RunLogError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs import merge_shards as merging
 from render_agent.runs.build import build
@@ -26,6 +29,7 @@ from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.log.writer import RunLog
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData, list_runs
+from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.selection import shard_of
 
 
@@ -81,6 +85,70 @@ def test_merged_shards_equal_the_undivided_run(tmp_path, undivided_run, parts):
         for view in (view for turn in turns for view in turn["views"]):
             assert (path / view["file"]).read_bytes() == (undivided_run / view["file"]).read_bytes()
     assert RunData(path).config == RunConfig.from_json(RunData(undivided_run).record["config"])
+
+
+FITTED = """
+import json
+from collections import Counter
+from render_agent.engines.scripted.load_policy import ReplayPolicy
+
+def policy(questions, seed):
+    numbers = Counter(q.ground_truth for q in questions if not q.options)
+    answer = f"{len(questions)}{numbers.most_common(1)[0][0]}"
+    return ReplayPolicy({"*": [json.dumps({"answer": answer, "done": True})]})
+"""
+
+
+@pytest.fixture(scope="module")
+def uneven_questions(tmp_path_factory):
+    """Questions about eight scenes, in every second of which all counts are 7 and all letters A."""
+    folder = tmp_path_factory.mktemp("uneven")
+    path = spread_over_rooms(make_questions(folder, 32), 8)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        if int(row["scene_name"][-1]) % 4 < 2:
+            row["ground_truth"] = "A" if row["options"] else "7"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "fitted.py").write_text(FITTED)
+    return path
+
+
+def play_whole_and_merged(folder, questions, **options):
+    """Run a scripted policy undivided, and in two shards that are merged; return both folders."""
+    whole, *shards = (
+        start_run(make_config(folder, questions, **options, shard=shard))
+        for shard in (None, "1/2", "2/2")
+    )
+    for run in (whole, *shards):
+        finish_run(run)
+    return whole.path, merge_shards(folder / "merged", [RunData(run.path) for run in shards])[0]
+
+
+@pytest.mark.parametrize("model", [*registry.names("scripted policy"), "fitted.py"])
+def test_scripted_policy_is_fitted_on_the_undivided_selection(tmp_path, uneven_questions, model):
+    if model.endswith(".py"):
+        model = str(uneven_questions.with_name(model))
+    options = {"model": model, "max_turns": 2, "views": "none"}
+    whole, merged = play_whole_and_merged(tmp_path, uneven_questions, **options)
+    assert transcripts(merged) == transcripts(whole)
+    assert comparable_results(merged) == comparable_results(whole)
+
+
+def test_counterparts_in_shards_are_answered_as_in_the_undivided_run(tmp_path):
+    options = {"model": "frequency", "views": "none", "change": ("units:cm",), "shuffle": True}
+    whole, merged = play_whole_and_merged(tmp_path, "rooms", limit=40, **options)
+    assert any(question.change for question in RunData(whole).questions)
+    assert transcripts(merged) == transcripts(whole)
+
+
+def test_shard_of_a_scripted_run_is_not_resumed_with_other_questions(tmp_path, uneven_questions):
+    questions = Path(shutil.copytree(uneven_questions.parent, tmp_path / "copy"), "questions.jsonl")
+    run = start_run(make_config(tmp_path, questions, model="frequency", shard="1/2"))
+    run.close()
+    resume_run(RunData(run.path), {}).close()
+    questions.write_text(questions.read_text().replace('"7"', '"9"'))
+    with pytest.raises(SetupError, match=str(questions)):
+        resume_run(RunData(run.path), {})
 
 
 def test_merged_unfinished_shard_can_be_resumed(tmp_path, undivided_run, parts):
