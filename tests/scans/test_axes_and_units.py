@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pytest
+import trimesh
+from conftest import test_data
 from factories.scans import block, joined, mesh_ply, rectangle, room, sample_points
 
 import render_agent
@@ -92,12 +94,13 @@ def test_outliers_do_not_make_a_room_too_large(tmp_path):
     assert load_scene(path).bounds[1, 0] == pytest.approx(6, abs=0.1)
 
 
-def test_feet_and_scans_on_their_side_are_suspected(tmp_path):
+def test_feet_and_clouds_on_their_side_are_suspected(tmp_path):
     (feet,) = [n for n in load_scene(write_scan(tmp_path, POINTS / 0.3048)).notes if "feet" in n]
     assert "8.9 m" in feet
-    sideways = POINTS @ upright_turn("y")
-    (side,) = [n for n in load_scene(write_scan(tmp_path, sideways)).notes if "--up" in n]
-    assert all(part in side for part in ("2.7 m", "4.0 m", "--up y"))
+    cloud = sample_points(POINTS, FACES, 30_000) @ upright_turn("y")
+    path = write_scan(tmp_path, cloud, np.empty((0, 3), int), np.zeros(cloud.shape, int))
+    (side,) = [n for n in load_scene(path).notes if "--up" in n]
+    assert all(part in side for part in ("2.7 m along y", "4.0 m along z", "--up y"))
 
 
 def test_assumed_axes_and_units_are_recorded(tmp_path):
@@ -133,3 +136,74 @@ def test_a_run_uses_its_up_and_unit_options(tmp_path):
     x, y, z = dialogue.turns[0].camera_before.position
     assert all(0 < value < end for value, end in zip((x, y, z), (6, 4, 2.7), strict=True))
     assert "--unit" in render_agent.ask(path, "How many beds?", **options).error
+
+
+HALL, HALL_FACES = joined(
+    block((0, 0, 0), (8, 5, 2.6)), block((1, 1, 0), (2, 2, 0.75)), block((4, 3, 0), (6, 4, 0.5))
+)
+FORMATS = ("scan.obj", "scan.glb", "scan.gltf", "scan.stl", "scan.off", "scan.ply")
+
+
+def write_mesh(folder, name, up, points=HALL, faces=HALL_FACES):
+    path = folder / name
+    mesh = trimesh.Trimesh(points @ upright_turn(up), faces, process=False)
+    if path.suffix == ".gltf":
+        for file, data in trimesh.exchange.gltf.export_gltf(mesh).items():
+            (folder / file).write_bytes(data)
+        (folder / "model.gltf").rename(path)
+    else:
+        mesh.export(path)
+    return path
+
+
+@pytest.mark.parametrize("up", ["y", "z"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_hall_is_upright_whatever_axis_its_exporter_uses(tmp_path, name, up):
+    """The note names the axis that was chosen, the usual one, and the option, and only if they differ."""
+    path = write_mesh(tmp_path, name, up)
+    usual = "y" if name.startswith(("scan.o", "scan.g")) and name != "scan.off" else "z"
+    scene = load_scene(path)
+    assert np.ptp(scene.points, axis=0) == pytest.approx((8, 5, 2.6), abs=1e-4)
+    assert scene.frame.up == up
+    notes = [note for note in scene.notes if "--up" in note]
+    assert len(notes) == (up != usual)
+    assert all(f"assumed {up} up" in note and f"--up {usual}" in note for note in notes)
+    other = load_scene(path, up="yz".replace(up, ""))
+    assert np.ptp(other.points, axis=0) == pytest.approx((8, 2.6, 5), abs=1e-4)
+    assert not any("--up" in note for note in other.notes)
+
+
+@pytest.mark.parametrize(
+    "size", [(5, 4, 2.7), (3, 3, 3), (20, 2.2, 3), (6, 5, 5.5), (12, 9, 7), (1.5, 1.5, 9)]
+)
+@pytest.mark.parametrize("name", ["scan.glb", "scan.ply"])
+def test_usual_axis_is_kept_unless_only_the_other_one_has_a_floor(tmp_path, name, size):
+    points, faces = block((0, 0, 0), size)
+    scene = load_scene(
+        write_mesh(tmp_path, name, "y" if name == "scan.glb" else "z", points, faces)
+    )
+    assert np.ptp(scene.points, axis=0) == pytest.approx(size, abs=1e-4)
+    assert not any("assumed" in note for note in scene.notes)
+
+
+def test_ambiguous_side_is_only_suspected(tmp_path):
+    """Without a floor, nothing but the size tells that the scan may be lying on its side."""
+    walls = joined(rectangle((0, 0, 0), (6, 0, 2.7)), rectangle((0, 4, 0), (6, 4, 2.7)))
+    scene = load_scene(write_mesh(tmp_path, "scan.obj", "z", *walls))
+    assert scene.frame.up == "y"
+    (note,) = [note for note in scene.notes if "--up" in note]
+    assert all(part in note for part in ("2.7 m along z", "4.0 m along y", "--up z"))
+
+
+def test_specified_up_axis_is_used_whatever_the_floor(tmp_path):
+    path = write_mesh(tmp_path, "scan.ply", "y")
+    path.write_bytes(
+        path.read_bytes().replace(b"\nelement", b"\ncomment vertical axis: z\nelement", 1)
+    )
+    assert load_scene(path).frame.up == "z"
+
+
+@pytest.mark.parametrize("name", ["matterpak_z_up.obj", "z_up.glb"])
+def test_public_rooms_with_z_up(name):
+    scene = load_scene(test_data("..", "cases", name))
+    assert np.ptp(scene.points, axis=0) == pytest.approx((8, 5, 2.6), abs=1e-4)

@@ -25,9 +25,9 @@ from render_agent.scans.formats.shading import shade_mesh
 from render_agent.scans.formats.unit_check import (
     refuse_impossible,
     refuse_too_wide,
-    side_note,
     unit_note,
 )
+from render_agent.scans.formats.up_axis import choose_up, side_note
 from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
@@ -52,7 +52,8 @@ def load_scene(
     Args:
         path: Scan file.
         id: Name of the scene; None uses the file name.
-        up: Up axis of the file. "auto" uses what the file or its format specifies, else z.
+        up: Up axis of the file. "auto" uses what the file specifies, else the format's axis or z; of a mesh, the other one of
+            y and z if only that has a floor at the bottom.
         unit: Unit of the coordinates. "auto" uses what the file or its format specifies, else metres.
 
     Returns:
@@ -82,7 +83,7 @@ def load_scene(
         if scan.metres is None and not has_unit:
             notes += [unit_note(extent)]
         if scan.up is None and up == AUTO:
-            notes += [side_note(extent)]
+            notes += [side_note(extent, frame.up)]
         notes += [missing_note(path), _foreign_note(path)]
         if scan.colours is None:
             notes += [UNCOLOURED_NOTE]
@@ -103,28 +104,36 @@ def read_scan(path: Path, up: Up = AUTO, unit: AnyUnit = AUTO) -> Scan:
 def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
     """Return the scan in metres with z up, and the frame of its file.
 
-    `Scan.up` and `Scan.metres` are what the file or its format specifies, None if unknown.
+    `Scan.up` and `Scan.metres` are what the file or its format specifies, None if unknown. Exporters often ignore that
+    glTF and OBJ are y up, so these formats do not count as a specification.
     """
     size = _size(path)
     file_format = format_of(path, size)
     scan = file_format.read(path, size)
     metres = scan.metres or (METRES[file_format.unit] if file_format.unit else None)
-    file_up, notes = scan.up or file_format.up, scan.notes
+    file_up, usual_up, notes = scan.up, file_format.up or "z", scan.notes
+    if usual_up == "z":
+        file_up = file_up or file_format.up
     if scan.gaussians is not None and scan.up is None:
-        file_up = file_format.up or CAMERA_UP
+        usual_up = file_up = file_format.up or CAMERA_UP
         reason = "the SPZ convention" if file_format.up else "as in photographs"
         if up == AUTO:
             notes += (
                 f"assumed {file_up} up ({reason}; splats do not specify it); override with --up",
             )
+    file_metres = (metres or 1.0) if unit == AUTO else METRES[unit]
+    chosen_up = (file_up or usual_up) if up == AUTO else up
+    if file_up is None and up == AUTO:
+        chosen_up, note = choose_up(scan, usual_up, file_metres)
+        notes += (note,) if note else ()
     scan = replace(scan, up=file_up, metres=metres, notes=notes)
     assumptions: dict[Literal["up", "unit"], bool] = {
-        "up": not scan.up and up == AUTO,
+        "up": up == AUTO and not file_up and chosen_up != file_format.up,
         "unit": not scan.metres and unit == AUTO,
     }
     frame = FileFrame(
-        (scan.up or "z") if up == AUTO else up,
-        (scan.metres or 1.0) if unit == AUTO else METRES[unit],
+        chosen_up,
+        file_metres,
         (up, unit),
         tuple(part for part, is_assumed in assumptions.items() if is_assumed),
     )

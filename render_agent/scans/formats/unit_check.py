@@ -63,16 +63,6 @@ def unit_note(measured: Extent) -> str | None:
     return f"the ceiling is {height:.1f} m above the floor; if the file is in feet, pass --unit ft"
 
 
-def side_note(measured: Extent) -> str | None:
-    """Return a hint if a scan assumed to have z up may be lying on its side."""
-    x, y, z = measured.bounds[1] - measured.bounds[0]
-    if not 2.0 <= y <= 3.6 or z < max(3.6, 1.2 * y) or x < y:
-        return None
-    return (
-        f"it measures {y:.1f} m along y and {z:.1f} m along z; if it lies on its side, pass --up y"
-    )
-
-
 def _too_large(size: NDArray[np.float64], *, declared: bool) -> bool:
     """Return True if a scan of this size, (3,) metres, is too large for a room."""
     if declared:

@@ -110,10 +110,11 @@ class GltfFile:
         entry = self.tree["bufferViews"][number]
         buffer = self.tree["buffers"][entry["buffer"]]
         if "uri" not in buffer and any(extension(buffer, name) for name in MESHOPT):
+            remedy = "export it without compression"
+            if extension(buffer, MESHOPT[0]):  # the one that gltf-transform decodes
+                remedy = "decompress it with `gltf-transform copy IN.glb OUT.glb`"
             raise unreadable(
-                self.path,
-                "it uses meshopt compression, which is not supported",
-                "convert it with `gltf-transform copy IN.glb OUT.glb`",
+                self.path, "it uses meshopt compression, which is not supported", remedy
             )
         start, length = int(entry.get("byteOffset", 0)), int(entry["byteLength"])
         data = self._buffer(entry["buffer"])
@@ -144,7 +145,7 @@ class GltfFile:
             return {}
         view = int(draco["bufferView"])
         if view not in self._decompressed:
-            remedy = "; or convert it with `gltf-transform copy IN.glb OUT.glb`"
+            remedy = "; or decompress it with `gltf-transform copy IN.glb OUT.glb`"
             require_reader(self.path, "Draco compression", "DracoPy", remedy=remedy)
             import DracoPy
 

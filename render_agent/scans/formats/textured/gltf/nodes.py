@@ -231,7 +231,7 @@ def _check_extensions(gltf: GltfFile) -> None:
             raise unreadable(
                 gltf.path,
                 f"it requires the glTF extension {truncate(name)}, which is not supported",
-                "convert it with `gltf-transform copy IN.glb OUT.glb`, or export it without",
+                "export it without this extension",
             )
 
 
