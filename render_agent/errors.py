@@ -66,11 +66,7 @@ class QuestionsError(SetupError):
 
 
 class RunLogError(SetupError):
-    """A run folder is locked, edited, full, or not a run.
-
-    Attributes:
-        status: The reason in one or two words, for lists of runs.
-    """
+    """A run folder is locked, edited, full, or not a run."""
 
     def __init__(self, message: str, status: str = "damaged") -> None:
         super().__init__(message)
@@ -97,14 +93,7 @@ class RunStoppedError(RenderAgentError):
 def os_errors(
     kind: type[RenderAgentError], operation: str, remedy: str = "", also: type[Exception] = OSError
 ) -> Iterator[None]:
-    """Convert OSError to an error of this package, e.g. "cannot read FILE: Permission denied".
-
-    Args:
-        kind: The error class to raise.
-        operation: What failed, e.g. "read FILE".
-        remedy: What to do about the error.
-        also: Another exception class to convert.
-    """
+    """Convert OSError to an error of this package, e.g. "cannot read FILE: Permission denied"."""
     try:
         yield
     except (OSError, also) as error:

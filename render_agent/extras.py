@@ -46,13 +46,7 @@ PACKAGES = {  # module -> package, where names differ
 
 
 def require(use: str, *modules: str, instead: str = "") -> None:
-    """Raise SetupError, naming the extra to install, if a module is missing.
-
-    Args:
-        use: What needs the modules, for the message.
-        *modules: Module names.
-        instead: An alternative to installing, for the message.
-    """
+    """Raise SetupError, naming the extra to install, if a module is missing."""
     for module in modules:
         if not _is_installed(module):
             install = f"render_agent[{EXTRAS[module]}]" if module in EXTRAS else "render_agent"

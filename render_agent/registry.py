@@ -86,12 +86,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def load(kind: Kind, name: str) -> Any:
-    """Import a part: the class, function or object that its entry names.
-
-    Raises:
-        UsageError: There is no such part.
-        SetupError: The part cannot be imported.
-    """
+    """Import a part: the class, function or object that its entry names."""
     if place := built_in(kind).get(name):
         module, _, attribute = place.partition(":")
         return attrgetter(attribute)(import_module(module))

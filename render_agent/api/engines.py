@@ -134,23 +134,16 @@ def _do_nothing() -> None:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The engine of a run.
-
-    Attributes:
-        options: Options that the engine implies.
-        describe: Returns its record for `config.json`.
-        make: Creates the engine.
-        check_servers: Returns the result of the sight check for each server.
-        on_interrupt: Closes an engine that outlives its run, when the run is interrupted.
-        in_this_process: True if worker processes cannot use the engine.
-    """
+    """The engine of a run."""
 
     options: Mapping[str, Any]
     describe: DescribeEngine = describe_engine
     make: EngineFactory = make_engine
     check_servers: CheckServers = check_servers
+    """Returns the result of the sight check for each server."""
     on_interrupt: Callable[[], None] = _do_nothing
-    in_this_process: bool = False
+    """Closes an engine that outlives its run, when the run is interrupted."""
+    in_this_process: bool = False  # True if worker processes cannot use the engine
 
     def check(self, config: RunConfig) -> None:
         """Raise UsageError if worker processes would need an engine of this process."""

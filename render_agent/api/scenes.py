@@ -160,11 +160,7 @@ ScanInput: TypeAlias = Any  # a file, a scene, a trimesh or Open3D geometry, or 
 
 
 def scan_file(scan: Any, folder: Path) -> Path:
-    """Return the file of a scan. Scans in memory are first saved in `folder` as PLY files named by content hash.
-
-    Raises:
-        SceneError: `scan` is not a scan.
-    """
+    """Return the file of a scan. Scans in memory are first saved in `folder` as PLY files named by content hash."""
     if isinstance(scan, str | PathLike):
         return Path(scan)
     if scene := _from_file(scan):
@@ -191,14 +187,7 @@ def _from_file(scan: Any) -> Scene | None:
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
-    """Return the points, colours and faces of any ScanInput except a file.
-
-    Returns:
-        Points (n, 3) in metres, z up; colours (n, 3) uint8 or None; faces (m, 3) or None.
-
-    Raises:
-        SceneError: `scan` is not a scan.
-    """
+    """Return points (n, 3) in metres, z up, and colours (n, 3) uint8 and faces (m, 3) or None, of any ScanInput except a file."""
     if isinstance(scan, OpenScene):
         scan = scan.scene
     if isinstance(scan, Scene):

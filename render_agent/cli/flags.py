@@ -97,9 +97,6 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
     """Return the options in a YAML file (`--config`) as they would be typed; null means not set.
 
     A list contains the values of a repeatable option, or the parts of a list-valued option ("view_types: [ego, top]").
-
-    Raises:
-        UsageError: The file cannot be read, or an option in it does not exist or has an invalid type.
     """
     from render_agent.util.safe_parse import parse_yaml, read_bounded
 

@@ -41,41 +41,24 @@ _FLAT_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class BelievedObject(Struct, frozen=True, omit_defaults=True):
-    """One object on the map that a model describes.
+    """One object on the map that a model describes."""
 
-    Attributes:
-        category: Name in the normal form of `category_name`.
-        position: Centre on the floor plan: x, y in metres, world frame.
-        sure: The model's confidence in percent; None if not given.
-        length: Longest side in metres; None if not given.
-    """
-
-    category: str
-    position: Point2
-    sure: Percent | None = None
-    length: NotNegative | None = None
+    category: str  # name in the normal form of `category_name`
+    position: Point2  # centre on the floor plan: x, y in metres, world frame
+    sure: Percent | None = None  # the model's confidence in percent; None if not given
+    length: NotNegative | None = None  # longest side in metres; None if not given
 
 
 class Belief(Struct, frozen=True, omit_defaults=True):
-    """The beliefs in a model's reply; a part is None if it was not requested or could not be parsed.
-
-    Attributes:
-        objects: The map.
-        counts: Category -> number of objects.
-        position: The camera's x, y in metres, world frame.
-        yaw: The camera's yaw in degrees.
-        unseen: Categories that the model has not seen yet.
-        area: Floor area in square metres.
-        notes: Parts of the reply that were dropped, with the reason.
-    """
+    """The beliefs in a model's reply; a part is None if it was not requested or could not be parsed."""
 
     objects: tuple[BelievedObject, ...] | None = None
     counts: dict[str, Count] | None = None
-    position: Point2 | None = None
-    yaw: Finite | None = None
-    unseen: tuple[str, ...] | None = None
-    area: NotNegative | None = None
-    notes: tuple[str, ...] = ()
+    position: Point2 | None = None  # the camera's x, y in metres, world frame
+    yaw: Finite | None = None  # the camera's yaw in degrees
+    unseen: tuple[str, ...] | None = None  # categories that the model has not seen yet
+    area: NotNegative | None = None  # floor area in square metres
+    notes: tuple[str, ...] = ()  # parts of the reply that were dropped, with the reason
 
     def of(self, category: str) -> list[BelievedObject]:
         """Return the objects of a category on the map; singular and plural names match."""
@@ -91,10 +74,6 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
     """Parse the beliefs in a reply. Never raises; takes time linear in the length of the text.
 
     If the list of objects is cut off, its complete objects are still used.
-
-    Args:
-        text: The reply.
-        keys: The requested keys, as in the schema.
     """
     reply = without_thinking(text)
     try:

@@ -35,71 +35,47 @@ class Candidate(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One verifier's scores of the weighed candidates.
+    """One verifier's scores of the weighed candidates."""
 
-    Attributes:
-        verifier: The verifier as written in `--verifier`.
-        members: Name of each row of `scores`.
-        scores: One row per member, one column per candidate in the order of `Evidence.weighed`; None if the
-            member could not score the candidate. Comparable within this turn and this member only.
-        reasons: For each candidate, the basis of its score or the reason it has none; may be empty.
-    """
-
-    verifier: str
-    members: tuple[str, ...]
+    verifier: str  # the verifier as written in `--verifier`
+    members: tuple[str, ...]  # name of each row of `scores`
     scores: tuple[tuple[Number | None, ...], ...]
+    """One row per member, one column per candidate in the order of `Evidence.weighed`; None if the member
+    could not score the candidate. Comparable within this turn and this member only.
+    """
     reasons: tuple[str, ...]
+    """For each candidate, the basis of its score or the reason it has none; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """A vote on the answer.
+    """A vote on the answer."""
 
-    Attributes:
-        votes: The answer of each sample; None if it gave none.
-        winner: The chosen answer.
-        agreement: Fraction of the answers that equal the winner.
-        expected: The winner's mean score, with each vote in turn taken as the ground truth.
-        spread: Standard deviation of numeric votes; None for other answers.
-    """
-
-    votes: tuple[str | None, ...]
+    votes: tuple[str | None, ...]  # the answer of each sample; None if it gave none
     winner: str
-    agreement: UnitInterval
-    expected: Finite
-    spread: Finite | None = None
+    agreement: UnitInterval  # fraction of the answers that equal the winner
+    expected: Finite  # the winner's mean score, with each vote in turn taken as the ground truth
+    spread: Finite | None = None  # standard deviation of numeric votes; None for other answers
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The candidates of a turn, the chosen one, and the reasons for the choice.
+    """The candidates of a turn, the chosen one, and the reasons for the choice. Raises ValueError."""
 
-    Attributes:
-        agent: The agent as written in `--agent`.
-        candidates: All candidates, numbered from 0.
-        chosen: Number of the chosen candidate.
-        weighed: Numbers of the candidates that verifiers scored, in the order of the scores.
-        judgements: One per verifier.
-        fused: Fused score of each weighed candidate; empty if no verifier gave a score.
-        ballot: The vote on the answer, if there was one.
-        wordings: The question's text for each group; empty if there is only one wording.
-        tokens: Tokens that the verifiers used in this turn.
-        calls: Model calls beyond that of the first reply; a shared call counts fractionally.
-
-    Raises:
-        ValueError: A number refers to no candidate, or the scores do not match `weighed` in length.
-    """
-
-    agent: str
+    agent: str  # the agent as written in `--agent`
     candidates: tuple[Candidate, ...]
     chosen: Count
     weighed: tuple[Count, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
+    """Numbers of the candidates that verifiers scored, in the order of the scores."""
+    judgements: tuple[Judgement, ...] = ()  # one per verifier
     fused: tuple[Number, ...] = ()
-    ballot: Ballot | None = None
+    """Fused score of each weighed candidate; empty if no verifier gave a score."""
+    ballot: Ballot | None = None  # the vote on the answer, if there was one
     wordings: tuple[str, ...] = ()
-    tokens: Tokens = Tokens()
+    """The question's text for each group; empty if there is only one wording."""
+    tokens: Tokens = Tokens()  # tokens that the verifiers used in this turn
     calls: NotNegative = 0.0
+    """Model calls beyond that of the first reply; a shared call counts fractionally."""
 
     def __post_init__(self) -> None:
         if [c.number for c in self.candidates] != list(range(len(self.candidates))):

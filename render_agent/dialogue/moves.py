@@ -25,23 +25,17 @@ FIELD_NAMES = {field.attribute: field.name for field in FIELDS}  # attribute of 
 
 
 class Outcome(Struct, frozen=True):
-    """The effect of a move, compared with the request.
-
-    Attributes:
-        turned: Degrees of rotation before the move, positive to the left; with `look_at`, the turn towards the point.
-        requested: Requested metres, clamped to the limits of one turn.
-        moved: Metres actually moved.
-        limits: Keys of the reply whose values exceeded a limit.
-        level_obstacle: What stopped the horizontal move; None if it was completed.
-        vertical_obstacle: What stopped the move up or down; None if it was completed.
-    """
+    """The effect of a move, compared with the request."""
 
     turned: Finite = 0.0
-    requested: Steps = (0.0, 0.0, 0.0)
+    """Degrees of rotation before the move, positive to the left; with `look_at`, the turn towards the point."""
+    requested: Steps = (0.0, 0.0, 0.0)  # requested metres, clamped to the limits of one turn
     moved: Steps = (0.0, 0.0, 0.0)
-    limits: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()  # keys of the reply whose values exceeded a limit
     level_obstacle: Obstacle | None = None
+    """What stopped the horizontal move; None if it was completed."""
     vertical_obstacle: Obstacle | None = None
+    """What stopped the move up or down; None if it was completed."""
 
     @property
     def is_short(self) -> bool:
@@ -49,20 +43,16 @@ class Outcome(Struct, frozen=True):
         return bool(self.limits or self.level_obstacle or self.vertical_obstacle)
 
 
-def apply_action(action: Action, camera: Camera, space: FreeSpace) -> tuple[Camera, Outcome]:
+def apply_action(
+    action: Action,
+    camera: Camera,
+    space: FreeSpace,  # the free space of the scene, in the same frame
+) -> tuple[Camera, Outcome]:
     """Apply an action to the camera, as far as obstacles and limits allow.
 
     The camera first turns: towards `look_at` if given (rotation and pitch are then ignored), otherwise by rotation
     and pitch. It then moves horizontally in its new heading, and finally up or down. With `look_at`, it finally turns
     to the point again.
-
-    Args:
-        action: The requested action.
-        camera: The pose before it.
-        space: The free space of the scene, in the same frame.
-
-    Returns:
-        The pose after the action, and the outcome.
     """
     limits = []
     if action.look_at is None:

@@ -27,32 +27,20 @@ MAX_LIST_ITEMS = 64  # limit of list lengths in the schema
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
-    """A probe after a turn, outside the dialogue: the request, the reply, and the belief parsed from it.
-
-    Attributes:
-        asked: The probe message.
-        reply: The reply, verbatim.
-        belief: The parsed reply; None if the engine returned an `error`.
-        error: The engine's error, if any.
-        finish: `length` if the reply ended at the token limit.
-        tokens: Tokens of the probe; not included in those of the turn.
-        seconds: Generation time; not included in that of the turn.
-        batch_size: Requests in the same model call.
-        events: Engine faults that were recovered from, by kind.
-        origin: `Scene.origin` in metres: lets the belief be compared with the ground truth without the scan.
-        mirrored_at: `Scene.mirrored_at`, for the same purpose.
-    """
+    """A probe after a turn, outside the dialogue: the request, the reply, and the belief parsed from it."""
 
     asked: str
     reply: str = ""
     belief: Either[Malformed, Belief] | None = None
+    """The parsed reply; None if the engine returned an `error`."""
     error: str | None = None
-    finish: Literal["stop", "length"] = "stop"
-    tokens: Tokens = Tokens()
-    seconds: NotNegative = 0.0
-    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
-    events: tuple[str, ...] = ()
+    finish: Literal["stop", "length"] = "stop"  # `length` if the reply ended at the token limit
+    tokens: Tokens = Tokens()  # tokens of the probe; not included in those of the turn
+    seconds: NotNegative = 0.0  # generation time; not included in that of the turn
+    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1  # requests in the same model call
+    events: tuple[str, ...] = ()  # engine faults that were recovered from, by kind
     origin: Vector = (0.0, 0.0, 0.0)
+    """`Scene.origin` in metres: lets the belief be compared with the ground truth without the scan."""
     mirrored_at: Finite | None = None
 
     @property
@@ -63,17 +51,12 @@ class Probe(Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the reply to a probe.
+    """A key of the reply to a probe."""
 
-    Attributes:
-        example: An example value as JSON; the wording describes the meaning.
-        schema: JSON schema of the value.
-        of_camera: True for parts of the camera's pose, which are only requested if the model moves the camera.
-    """
-
-    example: str
+    example: str  # an example value as JSON; the wording describes the meaning
     schema: Mapping[str, Any]
     of_camera: bool = False
+    """True for parts of the camera's pose, which are only requested if the model moves the camera."""
 
 
 # These schemas use only JSON schema features that the schema of a turn's reply also uses. If a server rejected one,
@@ -123,39 +106,23 @@ KEYS: Mapping[str, Mapping[str, Key]] = {
 
 
 def probe_keys(probes: Iterable[str], *, free: bool) -> dict[str, Key]:
-    """Return the keys that the probes request, by name.
-
-    Args:
-        probes: Values of `--probe`.
-        free: True if the model moves the camera; otherwise its pose is not requested.
-    """
+    """Return the keys that the probes request, by name."""
     keys = {name: key for probe in probes for name, key in KEYS[probe].items()}
     return {name: key for name, key in keys.items() if free or not key.of_camera}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """A probe in structured form, for scripted policies that do not parse the message.
-
-    Attributes:
-        keys: The requested keys.
-        named: The categories that the question names.
-        camera: The current pose.
-    """
+    """A probe in structured form, for scripted policies that do not parse the message."""
 
     keys: tuple[str, ...]
-    named: tuple[str, ...]
+    named: tuple[str, ...]  # the categories that the question names
     camera: Camera
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """The probe that follows every turn of a run.
-
-    Attributes:
-        keys: The requested keys by name.
-        wording: Templates of the message.
-    """
+    """The probe that follows every turn of a run."""
 
     keys: Mapping[str, Key]
     wording: Wording
@@ -166,12 +133,7 @@ class ProbePlan:
         return object_schema({name: key.schema for name, key in self.keys.items()})
 
     def request(self, feedback: str, named: Sequence[str]) -> Message:
-        """Return the probe message.
-
-        Args:
-            feedback: The turn's feedback, as in the dialogue.
-            named: The categories that the question names.
-        """
+        """Return the probe message."""
         say = self.wording
         subject = say("probe.named", names=", ".join(named)) if named else say("probe.unnamed")
         examples = ",\n ".join(f'"{name}": {key.example}' for name, key in self.keys.items())

@@ -15,21 +15,17 @@ class Tokens(Struct, frozen=True):
 
     Counts have the same meaning for every engine, whatever its API reports: `cached` and `cache_written` are disjoint
     parts of `prompt`, and `thought` is a part of `reply`.
-
-    Attributes:
-        prompt: All prompt tokens, cached or not (`in` in the log).
-        reply: All generated tokens, including thinking (`out` in the log).
-        cached: Prompt tokens that were read from a cache (`from_cache` in the log).
-        thought: Generated tokens that belong to thinking.
-        cache_written: Prompt tokens written to a cache and billed separately, as by Anthropic (`to_cache` in the
-            log).
     """
 
     prompt: Count = msgspec.field(name="in", default=0)
+    """All prompt tokens, cached or not (`in` in the log)."""
     reply: Count = msgspec.field(name="out", default=0)
+    """All generated tokens, including thinking (`out` in the log)."""
     cached: Count = msgspec.field(name="from_cache", default=0)
-    thought: Count = 0
+    """Prompt tokens that were read from a cache (`from_cache` in the log)."""
+    thought: Count = 0  # generated tokens that belong to thinking
     cache_written: Count = msgspec.field(name="to_cache", default=0)
+    """Prompt tokens written to a cache and billed separately, as by Anthropic (`to_cache` in the log)."""
 
     @property
     def are_reported(self) -> bool:

@@ -11,16 +11,9 @@ from render_agent.util.safe_parse import Count
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An image that the model was shown.
+    """An image that the model was shown."""
 
-    Attributes:
-        number: Index within the question, from 0.
-        kind: `ego`, `top` or `around`.
-        file: The image file, relative to the run folder.
-        camera: The camera it was rendered with; for `around`, the first of the four.
-    """
-
-    number: Count
+    number: Count  # index within the question, from 0
     kind: str
-    file: ImageFile
-    camera: AnyCamera
+    file: ImageFile  # the image file, relative to the run folder
+    camera: AnyCamera  # the camera it was rendered with; for `around`, the first of the four

@@ -23,15 +23,10 @@ MAX_BYTES = 1_000_000  # size limit of a wording file
 
 @dataclass(frozen=True, eq=False)  # hashable, for caches
 class Wording:
-    """Text templates by key, such as `moves.turned_left`. Call the object to fill one in.
+    """Text templates by key, such as `moves.turned_left`. Call the object to fill one in."""
 
-    Attributes:
-        templates: Key -> template with named placeholders.
-        file: The file that the templates were read from.
-    """
-
-    templates: Mapping[str, str]
-    file: Path
+    templates: Mapping[str, str]  # key -> template with named placeholders
+    file: Path  # the file that the templates were read from
 
     def __call__(self, key: str, **values: object) -> str:
         """Fill in a template. Values without a matching placeholder are ignored."""
@@ -74,10 +69,6 @@ def load_wording(file: Path) -> Wording:
 
     An empty template in `fields` removes that field from the model's replies; without `question.number_in`, units are
     not named.
-
-    Raises:
-        SetupError: The file cannot be read, a key does not exist in the general wording, or the placeholders of a
-            template differ from those in the general wording.
     """
     general_templates, templates = general().templates, _read(file)
     for key, template in templates.items():
@@ -97,11 +88,7 @@ def load_wording(file: Path) -> Wording:
 
 
 def placeholders(template: str) -> set[str]:
-    """Return the names of the placeholders in a template.
-
-    Raises:
-        ValueError: Braces are unbalanced or contain something other than a plain name.
-    """
+    """Return the names of the placeholders in a template. Raises ValueError."""
     names = set()
     for _, name, layout, conversion in Formatter().parse(template):
         if name is None:
@@ -113,11 +100,7 @@ def placeholders(template: str) -> set[str]:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """Return the templates of a file by `section.key`.
-
-    Raises:
-        SetupError: The file cannot be read, or is not a valid wording.
-    """
+    """Return the templates of a file by `section.key`."""
     with os_errors(SetupError, f"read {file}", also=ValueError):
         content = read_bounded(file, MAX_BYTES)
     templates: dict[str, str] = {}

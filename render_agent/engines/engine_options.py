@@ -24,11 +24,7 @@ EXAMPLES = {"extra_body": "{top_k: 20}", "chat_template_kwargs": "{enable_thinki
 
 
 def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse K=V pairs, with values in YAML.
-
-    Raises:
-        UsageError: A pair is malformed, or an option contains an API key.
-    """
+    """Parse K=V pairs, with values in YAML."""
     options = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -51,14 +47,7 @@ def engine_options(pairs: Sequence[str]) -> dict[str, Any]:
 def check_engine_options(
     options: Mapping[str, Any], types: Mapping[str, Any], engine: str, hint: str = ""
 ) -> None:
-    """Raise UsageError if an option is not in `types` or its value does not have the declared type.
-
-    Args:
-        options: The parsed options.
-        types: The type of each supported option.
-        engine: Name of the engine, for the message.
-        hint: Appended to the list of supported options in the message.
-    """
+    """Raise UsageError if an option is not in `types` or its value does not have the declared type."""
     for name, value in options.items():
         if name not in types:
             raise UsageError(

@@ -25,25 +25,18 @@ Usd = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 class Price(Struct, frozen=True, omit_defaults=True):
-    """The price of some models in USD per million tokens: a row of the table, and `price` in config.json.
-
-    Attributes:
-        models: Names of the models, or patterns such as "gpt-5*".
-        prompt: Tokens of the prompt (`in` in the table).
-        reply: Generated tokens, including thinking (`out` in the table).
-        cached: Prompt tokens read from a cache; None costs the same as `prompt`.
-        cache_write: Prompt tokens written to a cache; None costs the same as `prompt`.
-        date: Day on which the price was valid.
-        source: Page that the price was taken from.
-    """
+    """The price of some models in USD per million tokens: a row of the table, and `price` in config.json."""
 
     models: Annotated[tuple[str, ...], Meta(min_length=1)]
-    prompt: Usd = msgspec.field(name="in")
+    """Names of the models, or patterns such as "gpt-5*"."""
+    prompt: Usd = msgspec.field(name="in")  # tokens of the prompt (`in` in the table)
     reply: Usd = msgspec.field(name="out")
-    cached: Usd | None = None
+    """Generated tokens, including thinking (`out` in the table)."""
+    cached: Usd | None = None  # prompt tokens read from a cache; None costs the same as `prompt`
     cache_write: Usd | None = None
-    date: date | None = None
-    source: str = ""
+    """Prompt tokens written to a cache; None costs the same as `prompt`."""
+    date: date | None = None  # day on which the price was valid
+    source: str = ""  # page that the price was taken from
 
     @property
     def most_per_prompt_token(self) -> float:
@@ -76,16 +69,11 @@ class _Row(Price, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A row of a table, in which an unknown key is a typing error."""
 
 
-def find_price(model: str, file: str | None = None) -> Price | None:
-    """Return the price of a model: the first row that names it, without the date of a snapshot; None if none does.
-
-    Args:
-        model: Name of the model, with or without its provider ("openai/gpt-5").
-        file: The user's table; None uses the bundled one.
-
-    Raises:
-        UsageError: The file cannot be read, or is not a table of prices.
-    """
+def find_price(
+    model: str,
+    file: str | None = None,  # the user's table; None uses the bundled one
+) -> Price | None:
+    """Return the price of a model: the first row that names it, without the date of a snapshot; None if none does."""
     name = model.rpartition("/")[2].lower()
     names = {model.lower(), name, SNAPSHOT.sub("", name)}
     rows = read_prices(TABLE if file is None else Path(file).expanduser())

@@ -61,12 +61,7 @@ CheckServers = Callable[[EngineMaker, RunConfig], list[SightRecord]]
 
 
 class SightTest:
-    """Two images of codes, shown one after the other with the same text, and what a model reads in them.
-
-    Attributes:
-        nonce: Random letters for the text, so that no cache answers with the code of an earlier test.
-        finding: The finding; None while a reply to `image` is due.
-    """
+    """Two images of codes, shown one after the other with the same text, and what a model reads in them."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.nonce = "".join(secrets.choice(ascii_lowercase) for _ in range(8))
@@ -203,12 +198,7 @@ def worst_finding(checks: Sequence[Mapping[str, Any]]) -> Finding | None:
 
 
 def sight_caveat(checks: Sequence[Mapping[str, Any]], *, with_reason: bool = False) -> str | None:
-    """Return the caveat of the worst of some checks; None without checks, or if all of them are good.
-
-    Args:
-        checks: The results.
-        with_reason: Add why there was no reply. It may contain the address of a server, which reports must not.
-    """
+    """Return the caveat of the worst of some checks; None without checks, or if all of them are good."""
     finding = worst_finding(checks)
     if finding is None or finding not in CAVEATS:
         return None

@@ -37,15 +37,14 @@ GPT_IMAGES: tuple[tuple[str, tuple[int, int] | float], ...] = (
 )
 
 
-def hosted_image_tokens(name: str, width: int, height: int) -> int | None:
+def hosted_image_tokens(
+    name: str,
+    width: int,  # width in pixels
+    height: int,  # height in pixels
+) -> int | None:
     """Return an upper bound on the tokens that Anthropic, OpenAI or Google count for an image; None for other models.
 
     The services scale large images down, which is not taken into account except for tiles of OpenAI.
-
-    Args:
-        name: Name of the model in lower case, without its provider.
-        width: Width in pixels.
-        height: Height in pixels.
     """
 
     def squares(side: float) -> int:

@@ -58,11 +58,7 @@ class AnyText(spaces.Space[str]):
 
 
 class GymEnvironment(gymnasium.Env[dict[str, Any], str]):
-    """An `Environment` with Gymnasium spaces. `info` also contains `messages` and `conversation`.
-
-    Args:
-        env: The environment.
-    """
+    """An `Environment` with Gymnasium spaces. `info` also contains `messages` and `conversation`."""
 
     metadata = {  # noqa: RUF012 - as Gymnasium declares it
         "render_modes": ["rgb_array"],

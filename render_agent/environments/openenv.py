@@ -83,12 +83,7 @@ def make_app(
     max_concurrent_envs: int = 64,
     **run_options: Unpack[RunOptions],
 ) -> Any:
-    """Return the FastAPI application of a server; see `Environment.from_benchmark`.
-
-    Raises:
-        SetupError: Something that an option needs is missing.
-        UsageError: An option is invalid or does not apply to environments.
-    """
+    """Return the FastAPI application of a server; see `Environment.from_benchmark`."""
     world = World.of_benchmark(benchmark, ids, rewards, record, None, run_options)
     make = partial(OpenEnvEnvironment, world, QuestionOrder(world.questions))
     sessions = max_concurrent_envs if world.is_parallel else 1  # each has a thread

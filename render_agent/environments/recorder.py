@@ -39,18 +39,7 @@ class Recording(TurnLog):
         engine: Mapping[str, Any],
         extra: Mapping[str, Any] = MappingProxyType({}),
     ) -> Recording:
-        """Create a run folder.
-
-        Args:
-            parts: The parts of the run.
-            questions: The questions that may be asked.
-            folder: Folder for the run folders.
-            engine: The record of the engine.
-            extra: Additional content of `config.json`.
-
-        Raises:
-            RunLogError: The folder cannot be written.
-        """
+        """Create a run folder."""
         config = replace(parts.config, output=str(folder))
         run_record = record(replace(parts, config=config), questions, engine)
         kind = "batched" if config.batch else "single"
@@ -78,13 +67,7 @@ class Recording(TurnLog):
 
 
 class Recorder:
-    """Opens run folders for episodes. A question that is asked again starts a new folder. Thread-safe.
-
-    Args:
-        parts: The parts of the run.
-        questions: The questions that may be asked.
-        folder: Folder for the run folders.
-    """
+    """Opens run folders for episodes. A question that is asked again starts a new folder. Thread-safe."""
 
     def __init__(self, parts: Parts, questions: Sequence[Question], folder: Path) -> None:
         self.parts = parts
@@ -96,11 +79,7 @@ class Recorder:
         self._lock = Lock()
 
     def open(self, question: Question) -> Recording:
-        """Return the folder that records the next episode about a question.
-
-        Raises:
-            RunLogError: The folder cannot be written.
-        """
+        """Return the folder that records the next episode about a question."""
         with self._lock:
             if self._current is None or question.id in self._current.asked:
                 earlier, self._current = self._current, self._create()

@@ -31,37 +31,24 @@ Boxes = NDArray[np.float64]  # one value per box that the question names
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The result of a step of an episode.
-
-    Attributes:
-        state: The question after the step.
-        turn: The turn that the step completed; None if a probe follows within the same turn.
-        before: Best visible share so far of each object that the question names, before the step.
-        after: The same values after the step.
-        shares: Largest visible share of each of these objects in the new views.
-        room: Ground truth of the scene; None unless a term needs it.
-    """
+    """The result of a step of an episode."""
 
     state: QuestionState
     turn: Turn | None
+    """The turn that the step completed; None if a probe follows within the same turn."""
     before: Boxes
-    after: Boxes
-    shares: Boxes
-    room: RoomVisibility | None
+    """Best visible share so far of each object that the question names, before the step."""
+    after: Boxes  # the same values after the step
+    shares: Boxes  # largest visible share of each of these objects in the new views
+    room: RoomVisibility | None  # ground truth of the scene; None unless a term needs it
 
 
 @dataclass(frozen=True)
 class Term:
-    """A part of the reward.
+    """A part of the reward."""
 
-    Attributes:
-        compute: Returns its value for a step.
-        needs_boxes: True if it needs the object boxes of the scene.
-        needs_map: True if it needs `probe="map"`.
-    """
-
-    compute: Callable[[Step], float]
-    needs_boxes: bool = False
+    compute: Callable[[Step], float]  # returns its value for a step
+    needs_boxes: bool = False  # True if it needs the object boxes of the scene
     needs_map: bool = False
 
 
@@ -122,11 +109,7 @@ def _mean(values: Boxes) -> float:
 
 @dataclass(frozen=True)
 class Rewards:
-    """The terms of a reward with their weights.
-
-    Raises:
-        UsageError: There is no such term, or it needs `probe="map"`.
-    """
+    """The terms of a reward with their weights."""
 
     weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     probe: Sequence[str] = ()
@@ -151,19 +134,12 @@ class Rewards:
 
 
 class NamedObjectsShown:
-    """Tracks how much of the objects named in a question an episode has shown.
-
-    Args:
-        state: The question.
-        room: Its scene with object boxes; None if no term needs them.
-        renderer: Renders the views for counting.
-        lock: Held while rendering, because `room` and `renderer` are shared by episodes.
-    """
+    """Tracks how much of the objects named in a question an episode has shown."""
 
     def __init__(
         self,
         state: QuestionState,
-        room: RoomVisibility | None,
+        room: RoomVisibility | None,  # its scene with object boxes; None if no term needs them
         renderer: Renderer | None,
         lock: Lock,
     ) -> None:

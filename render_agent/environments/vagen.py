@@ -21,16 +21,7 @@ PLACEHOLDER = "<image>"  # marks the place of an image in a text
 
 
 class VagenEnvironment:
-    """Episodes in VAGEN's interface: texts with placeholders for images.
-
-    Args:
-        env_config: Arguments of `Environment` if it has `scan`, otherwise of `Environment.from_benchmark`, with the
-            benchmark as `benchmark`.
-
-    Raises:
-        SetupError: A requirement of an option is missing.
-        UsageError: An option is invalid.
-    """
+    """Episodes in VAGEN's interface: texts with placeholders for images."""
 
     def __init__(self, env_config: Mapping[str, Any]) -> None:
         options = dict(env_config)

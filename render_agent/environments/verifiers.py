@@ -42,12 +42,7 @@ class QuestionTaskset(vf.Taskset[QuestionTask, QuestionsConfig]):
 
     @cached_property
     def world(self) -> World:
-        """The scenes and questions, which all episodes share.
-
-        Raises:
-            SetupError: Something that an option needs is missing.
-            UsageError: An option is invalid or does not apply to environments.
-        """
+        """The scenes and questions, which all episodes share."""
         config = self.config
         return World.of_benchmark(
             config.benchmark, (), config.rewards, config.record, None, config.options

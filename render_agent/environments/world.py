@@ -45,25 +45,15 @@ class MemoryLog(TurnLog):
 
 
 class World:
-    """The shared part of environments. Thread-safe.
-
-    Args:
-        config: The options of a run.
-        questions: The questions; None reads those that the options select.
-        rewards: Weights of the reward's terms.
-        record: Folder for run folders; None records nothing.
-
-    Raises:
-        SetupError: The questions or their scans are missing.
-        UsageError: An option does not apply to environments.
-    """
+    """The shared part of environments. Thread-safe."""
 
     def __init__(
         self,
         config: RunConfig,
+        # the questions; None reads those that the options select
         questions: Sequence[Question] | None = None,
         rewards: Mapping[str, float] | None = None,
-        record: str | PathLike[str] | None = None,
+        record: str | PathLike[str] | None = None,  # folder for run folders; None records nothing
     ) -> None:
         if parse_agent(config.agent).chooses:
             raise UsageError(
@@ -118,16 +108,7 @@ class World:
     def start(
         self, question: Question, log: TurnLog | None = None
     ) -> tuple[Episode, NamedObjectsShown]:
-        """Start an episode, and run it up to its first request.
-
-        Args:
-            question: The question.
-            log: Records the episode; by default, the world's recorder if it has one.
-
-        Raises:
-            SceneError: The scan cannot be read.
-            RenderError: The scan cannot be rendered.
-        """
+        """Start an episode, and run it up to its first request."""
         state = self.parts.state(question, self.scenes)
         if log is None:
             log = MemoryLog() if self.recorder is None else self.recorder.open(question)
@@ -186,14 +167,13 @@ def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:
 
 
 class QuestionOrder:
-    """Cycles through questions. Thread-safe.
+    """Cycles through questions. Thread-safe."""
 
-    Args:
-        questions: The questions.
-        seed: Shuffles every pass; None keeps the order.
-    """
-
-    def __init__(self, questions: Sequence[Question], seed: int | None = None) -> None:
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        seed: int | None = None,  # shuffles every pass; None keeps the order
+    ) -> None:
         self._questions = list(questions)
         self._random = None if seed is None else random.Random(seed)
         self._pending: list[Question] = []

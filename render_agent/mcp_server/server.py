@@ -64,12 +64,7 @@ class ConnectionSession:
 
 
 def make_server(world: World, transport: str) -> Server[Any]:
-    """Return the server for the questions of a world.
-
-    Args:
-        world: The questions and their scenes.
-        transport: `stdio` or `http`, for the run records.
-    """
+    """Return the server for the questions of a world."""
     handlers = Handlers(world, transport)
     server: Server[Any] = Server(
         "render_agent",

@@ -72,10 +72,6 @@ class Session:
 
     The run folder is created when the first question starts. Questions and results are written at the end of the
     session, because they contain the ground truth.
-
-    Args:
-        world: The questions and their scenes; shared by sessions.
-        client: Name, version and protocol of the client, for the run record.
     """
 
     def __init__(self, world: World, client: Mapping[str, Any]) -> None:
@@ -124,12 +120,7 @@ class Session:
         return [{"name": "start", "description": words, "parameters": parameters}, *declared]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> list[Block]:
-        """Call a tool and return the result.
-
-        Raises:
-            UsageError: The call is not possible now.
-            RenderAgentError: The question failed.
-        """
+        """Call a tool and return the result."""
         if self._over:
             raise UsageError("The session is over: no question is left.")
         if name == "start":

@@ -68,16 +68,7 @@ def serve_stdio(server: Server[Any], streams: Streams) -> None:
 
 
 def serve_http(server: Server[Any], port: int, on_start: Callable[[str, str], None]) -> None:
-    """Serve any number of clients on this machine until the process is interrupted.
-
-    Args:
-        server: The server.
-        port: TCP port; 0 picks a free one.
-        on_start: Called with the URL and the token.
-
-    Raises:
-        SetupError: The port is in use or invalid.
-    """
+    """Serve any number of clients on this machine until the process is interrupted."""
     sessions = StreamableHTTPSessionManager(server, json_response=True)
     site = LocalServer(port, check_client)
     try:

@@ -56,19 +56,9 @@ def compare_runs(
 ) -> list[dict[str, Any]]:
     """Compare every run with the first, with Holm's correction over all comparisons.
 
-    Args:
-        runs: At least two runs.
-        anyway: Compare the common questions of runs that are not comparable.
-        anyway_option: How to pass `anyway`, for the error message.
-
-    Returns:
-        One mapping per run after the first: the figures of `compare_with_warnings`; the `options` that differ; `status`,
-        `work`, `notes`, `facts` and `adapted` fields of both runs; `power`, the sample size that a difference of
-        POINTS needs, or None; `verdict`, a sentence; `score_by_images` of both runs over the questions that all runs
-        have scored; and `beliefs` if both runs have any.
-
-    Raises:
-        UsageError: The runs are not comparable, or have no scored question in common.
+    Each mapping has the figures of `compare_with_warnings`, the `options` that differ, `status`, `work`, `notes`, `facts`
+    and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
+    `score_by_images` over the questions that all runs have scored, and `beliefs` if both runs have any.
     """
     first, *others = sides_of(runs)
     pairs = [
@@ -132,16 +122,11 @@ def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
     return belief_differences(*sides)
 
 
-def plan_power(runs: Sequence[RunData], difference: float) -> dict[str, Any]:
-    """Estimate the scenes and questions needed to detect a difference from the first run.
-
-    Args:
-        runs: One run, or two runs of the same questions, from which the correlation between runs is computed.
-        difference: In percentage points.
-
-    Raises:
-        UsageError: More than two runs, or runs that are not comparable.
-    """
+def plan_power(
+    runs: Sequence[RunData],
+    difference: float,  # in percentage points
+) -> dict[str, Any]:
+    """Estimate the scenes and questions needed to detect a difference from the first run."""
     if len(runs) > 2:
         raise UsageError("--power takes one run, or two runs of the same questions")
     sides = sides_of(runs)

@@ -98,18 +98,14 @@ class Marks(NamedTuple):
         return {question_id: (mark - 1) / 4 for question_id, mark in self.marks.items()}
 
 
-def mark_answers(states: Sequence[QuestionState], engine: Engine, max_new_tokens: int) -> Marks:
+def mark_answers(
+    states: Sequence[QuestionState],
+    engine: Engine,
+    max_new_tokens: int,  # limit per mark
+) -> Marks:
     """Mark the answers to all questions with a judged metric, with greedy decoding.
 
     Unanswered questions get the mark 1 without a call.
-
-    Args:
-        states: The questions of a run.
-        engine: The judge model.
-        max_new_tokens: Limit per mark.
-
-    Raises:
-        EngineError: The engine stopped responding.
     """
     states_by_id = {
         s.id: s

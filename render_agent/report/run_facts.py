@@ -39,10 +39,6 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
     """Return the facts that describe every request of a run, by name.
 
     Request fields that were adapted to a server replace the value of their option.
-
-    Args:
-        config: The options of the run.
-        results: Its results; `adaptations` names the adapted request fields.
     """
     adaptations: dict[str, Any] = dict(results.get("adapted", {}))
 

@@ -19,18 +19,7 @@ from render_agent.tasks.mentions import named_categories
 def ask_beliefs(
     plan: ProbePlan, state: QuestionState, request: Request, turn: Turn, seed: int
 ) -> Generator[Need, Any, Probe]:
-    """Probe the beliefs after a turn, before it is logged.
-
-    Args:
-        plan: Contents of the probe.
-        state: The question, before the turn.
-        request: The request of the turn, which the side dialogue continues.
-        turn: The turn.
-        seed: Seed of the run.
-
-    Returns:
-        The beliefs and the cost of the probe.
-    """
+    """Probe the beliefs after a turn, before it is logged."""
     categories = named_categories(state.question)
     message = plan.request(turn.feedback, categories)
     dialogue_id = probe_id(state.id, turn.number)

@@ -53,32 +53,22 @@ MAX_CANDIDATES = 64  # maximum replies per turn
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts named by the options of a run, and properties derived from them.
-
-    Attributes:
-        config: The options.
-        view_policy: Chooses the views (`--views`).
-        image_stress: Changes the images (`--image-stress`).
-        toolset: Aids for the model (`--tools`).
-        agent: Decides each turn (`--agent`).
-        verifiers: Score candidate moves (`--verifier`); not opened yet.
-        changes: Create counterparts of questions (`--change`).
-        engine: Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported for this.
-        recorded: SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
-            read from the recorded files.
-        price: Price of the model of an existing run; None if it is unknown.
-    """
+    """The parts named by the options of a run, and properties derived from them."""
 
     config: RunConfig
     view_policy: ViewPolicy
     image_stress: ImageStress
     toolset: Toolset
     agent: Agent
-    verifiers: tuple[Verifier, ...]
+    verifiers: tuple[Verifier, ...]  # score candidate moves (`--verifier`); not opened yet
     changes: tuple[ChangePlan, ...]
     engine: EngineMaker
+    """Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported for this."""
     recorded: Mapping[str, Any] = field(default_factory=dict)
-    price: Price | None = None
+    """SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
+    read from the recorded files.
+    """
+    price: Price | None = None  # price of the model of an existing run; None if it is unknown
 
     @property
     def blind(self) -> bool:
@@ -155,11 +145,7 @@ class Parts:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """All parts that validate themselves and list their input files, in the order of their checks.
-
-        Raises:
-            SetupError: The package of the engine is not installed.
-        """
+        """All parts that validate themselves and list their input files, in the order of their checks."""
         maker = engine_maker(self.config.engine)
         engine = maker if isinstance(maker, Choice) else Choice()
         view_parts = (self.image_stress, self.view_policy, self.toolset)
@@ -216,12 +202,7 @@ class Parts:
 
 
 def build(config: RunConfig) -> Parts:
-    """Build the parts of a run.
-
-    Raises:
-        UsageError: An option is invalid, or options are inconsistent.
-        SetupError: The package of a part is not installed.
-    """
+    """Build the parts of a run."""
     parse_options(config.to_json())
     stress: ImageStress = registry.load("image stress", config.image_stress)()
     agent = parse_agent(config.agent)
@@ -243,16 +224,7 @@ def build(config: RunConfig) -> Parts:
 
 
 def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:
-    """Create parts from texts of the form NAME or NAME:ARGUMENT.
-
-    Args:
-        kind: Kind of the parts.
-        texts: The texts.
-        **arguments: Additional arguments of every part.
-
-    Raises:
-        UsageError: A text occurs twice or is invalid.
-    """
+    """Create parts from texts of the form NAME or NAME:ARGUMENT."""
     if len({text.strip() for text in texts}) < len(texts):
         raise UsageError(f"a --{kind} is named twice. Name each once.")
     parts = []
@@ -391,11 +363,7 @@ def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
 
 
 def wording_of(parts: Parts) -> Wording:
-    """Return the wording of the prompt: that of a local model if it has its own, otherwise the general one.
-
-    Raises:
-        SetupError: The model's wording is invalid.
-    """
+    """Return the wording of the prompt: that of a local model if it has its own, otherwise the general one."""
     if parts.engine.loads_weights:
         name = parts.model_name
         file = (bundled_model(name) or Path(name).expanduser()) / FILE_NAME
@@ -410,11 +378,7 @@ MakeViews = Callable[[Parts, SceneCache, ImageStore, Sequence[Question]], ViewPr
 def make_views(
     parts: Parts, scenes: SceneCache, images: ImageStore, questions: Sequence[Question]
 ) -> ViewProvider:
-    """Return the view provider for the given questions. The renderer is created with the first view.
-
-    Raises:
-        SetupError: Data that the view policy needs is missing.
-    """
+    """Return the view provider for the given questions. The renderer is created with the first view."""
     config = parts.config
     if parts.toolset.graph:
         return SceneGraphViews(load_facts(questions, config.annotations), parts.prompt.wording)
@@ -449,9 +413,6 @@ def describe_choosing(parts: Parts, questions: Sequence[Question]) -> dict[str, 
     """Describe the agent and its verifiers for `config.json`, without loading models.
 
     `note` names verifiers with privileged knowledge; None if there are none.
-
-    Raises:
-        QuestionsError: A box file has an unknown format.
     """
     descriptions = [
         {"name": verifier.label, **verifier.describe(parts.config, questions)}

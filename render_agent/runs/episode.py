@@ -29,19 +29,13 @@ class OutsideEngine(BatchingEngine):
 
 @dataclass(eq=False)
 class Episode:
-    """Takes all turns of one question, and hands out each request for the caller to answer.
+    """Takes all turns of one question, and hands out each request for the caller to answer."""
 
-    Attributes:
-        turns: Takes the turns; its agent must request a single reply.
-        state: The question.
-        phase_of: Returns the phase to record for a turn number.
-        request: The request to answer next; None if the question has no further turns.
-    """
-
-    turns: TurnTaker
+    turns: TurnTaker  # takes the turns; its agent must request a single reply
     state: QuestionState
-    phase_of: Callable[[int], Phase]
+    phase_of: Callable[[int], Phase]  # returns the phase to record for a turn number
     request: Request | None = field(init=False, default=None)
+    """The request to answer next; None if the question has no further turns."""
     _coroutine: TurnCoroutine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,14 +56,7 @@ class Episode:
         return messages[last_index + 1 :]
 
     def answer(self, reply: Reply) -> bool:
-        """Answer the current request, and continue until the next request.
-
-        Returns:
-            True if the episode is over.
-
-        Raises:
-            RenderAgentError: The next view failed; the episode cannot continue.
-        """
+        """Answer the current request, and continue until the next request."""
         self.request = None
         self._advance(lambda: self._coroutine.send([reply]))
         return self.is_over

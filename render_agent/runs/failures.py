@@ -13,12 +13,7 @@ MAX_CONSECUTIVE = 5
 
 
 class Failures:
-    """Counts failed questions and stops the run if there are too many.
-
-    Args:
-        limit: Value of `--max-failures`; `auto` stops after MAX_CONSECUTIVE failures without a turn in between.
-        questions: All questions to be asked.
-    """
+    """Counts failed questions and stops the run after `--max-failures`; auto stops after MAX_CONSECUTIVE without a turn between."""
 
     def __init__(self, limit: str, questions: Sequence[Question]) -> None:
         self._limit = None if limit == AUTO else allowed_failures(limit, len(questions))
@@ -34,18 +29,7 @@ class Failures:
         of_scene: bool = False,
         cause: Exception | None = None,
     ) -> None:
-        """Count a failure.
-
-        Args:
-            question: The question that failed.
-            reason: Error message.
-            of_scene: True if reading or rendering the scene failed. Such failures only count as consecutive if several
-                scenes are affected.
-            cause: The exception that caused the failure.
-
-        Raises:
-            RunStoppedError: Too many questions failed.
-        """
+        """Count a failure. Raises RunStoppedError."""
         self._failed += 1
         self._consecutive.append(question)
         if self._limit is not None:

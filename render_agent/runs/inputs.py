@@ -37,17 +37,11 @@ INPUT_NOUNS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangedInput:
-    """An input file that has changed since the run started.
+    """An input file that has changed since the run started."""
 
-    Attributes:
-        section: Its key under `sha256` in `config.json`.
-        name: Its path or name.
-        is_missing: True if the file no longer exists.
-    """
-
-    section: str
+    section: str  # its key under `sha256` in `config.json`
     name: str
-    is_missing: bool = False
+    is_missing: bool = False  # True if the file no longer exists
 
     def __str__(self) -> str:
         if self.is_missing:
@@ -116,12 +110,6 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
 def differing_files(inputs_of_runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the files of parts, such as policies and models, that differ between runs although they have the same
     name.
-
-    Args:
-        inputs_of_runs: The inputs of each run.
-
-    Returns:
-        Shortened SHA-256 by kind and name, for each run.
     """
     names = {
         section_and_name

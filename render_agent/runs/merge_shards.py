@@ -32,13 +32,6 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
 
     If a shard is unfinished, the merged run is unfinished and can be resumed. The folder appears complete, by a rename;
     the next merge of the same shards removes what a killed one left.
-
-    Returns:
-        The folder and its results.
-
-    Raises:
-        UsageError: The runs are not all the shards of one run, or their inputs differ.
-        RunLogError: A shard cannot be read, or the folder cannot be written. No folder is left behind.
     """
     config = _common_options(shards)
     questions = _in_order([question for shard in shards for question in shard.questions])

@@ -46,35 +46,22 @@ class NullObserver(Observer):
 
 @dataclass(eq=False)
 class PhaseController:
-    """Runs questions to completion: decides which question takes its next turn, and handles failures.
-
-    Attributes:
-        turns: Takes turns.
-        observer: Receives every turn and failure.
-        failures: Stops the run if too many questions fail.
-        budget: Stops the run before it costs too much.
-        batched_engine: Answers the batched turns instead of the engine of `turns`.
-        max_batched_turns: Number of turns that all questions take together.
-        finish_together: Number of questions in progress at once afterwards; 1 is sequential, None uses the engine's
-            preferred batch size. Neither number affects transcripts.
-    """
+    """Runs questions to completion: decides which question takes its next turn, and handles failures."""
 
     turns: TurnTaker
     observer: Observer
-    failures: Failures
-    max_batched_turns: int
+    failures: Failures  # stops the run if too many questions fail
+    max_batched_turns: int  # number of turns that all questions take together
     finish_together: int | None
-    budget: Budget = field(default_factory=Budget)
+    """Number of questions in progress at once afterwards; 1 is sequential, None uses the engine's preferred
+    batch size. Neither number affects transcripts.
+    """
+    budget: Budget = field(default_factory=Budget)  # stops the run before it costs too much
     batched_engine: Engine | None = None
+    """Answers the batched turns instead of the engine of `turns`."""
 
     def run(self, states: Iterable[QuestionState]) -> None:
-        """Run all active questions to completion. In a resumed run, questions already have the turns read from the log.
-
-        Raises:
-            EngineError: The engine failed.
-            RunStoppedError: Too many questions failed, or the run has reached its cost limit.
-            RunLogError: The log cannot be written.
-        """
+        """Run all active questions to completion. In a resumed run, questions already have the turns read from the log."""
         states = sorted(
             states, key=lambda state: state.question.scene
         )  # so that each scan is read once

@@ -66,17 +66,7 @@ def check_new(parts: Parts, questions: Sequence[Question]) -> None:
 
 
 def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
-    """Check the options of a run.
-
-    Args:
-        parts: Parts of the run.
-        questions: Questions that are still to be asked.
-        at_hand: Also require models and clusters to be available.
-
-    Raises:
-        SetupError: Something that an option needs is missing.
-        UsageError: An option is invalid.
-    """
+    """Check the options of a run."""
     check_machine(parts, questions, at_hand=at_hand)
     for choice in parts.choices:
         choice.check(parts.config, questions)
@@ -103,13 +93,7 @@ def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
 def input_hashes(
     parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, dict[str, str | None]]:
-    """Return the SHA-256 of all input files by section and name, for `config.json`.
-
-    Args:
-        parts: Parts of the run.
-        questions: Questions of the run.
-        engine: Metadata of the engine.
-    """
+    """Return the SHA-256 of all input files by section and name, for `config.json`."""
     config = parts.config
     hashes: dict[str, dict[str, str | None]] = {
         "questions": {str(file): sha256(file) for file in question_files(config)},
@@ -162,12 +146,7 @@ def question_hashes(parts: Parts) -> dict[str, Digests]:
 
 
 def refuse_replaced(before: Mapping[str, Digests], after: Mapping[str, Any]) -> None:
-    """Raise SetupError if a file was replaced while questions were being chosen.
-
-    Args:
-        before: Digests by section and name, taken before the files were read.
-        after: The digests taken afterwards, for more files.
-    """
+    """Raise SetupError if a file was replaced while questions were being chosen."""
     for section, digests in before.items():
         for name, digest in digests.items():
             if after[section].get(name, digest) != digest:
@@ -181,9 +160,6 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
     """Check that the files of a run's parts still match their records. Call it when all of them are loaded.
 
     Scenes are read, and checked, later.
-
-    Raises:
-        SetupError: A file was replaced between its digest and its loading.
     """
     if not parts.recorded:  # an environment that records nothing
         return
@@ -199,15 +175,7 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
 
 
 def check_sight(parts: Parts, check_servers: CheckServers) -> list[SightRecord]:
-    """Return the results of the sight check that `--sight-check` requests; warn of a bad one.
-
-    Args:
-        parts: Parts of the run.
-        check_servers: Returns the result for each server.
-
-    Raises:
-        SetupError: The check has to pass, and did not.
-    """
+    """Return the results of the sight check that `--sight-check` requests; warn of a bad one."""
     config = parts.config
     if config.sight_check == "off" or parts.blind:
         return []
@@ -222,17 +190,7 @@ def check_sight(parts: Parts, check_servers: CheckServers) -> list[SightRecord]:
 def check_continued(
     folder: RunData, parts: Parts, questions: Sequence[Question], active: Sequence[Question]
 ) -> None:
-    """Check that a run can be resumed.
-
-    Args:
-        folder: The run folder.
-        parts: Parts of the run.
-        questions: All questions of the run.
-        active: Questions that are still to be asked.
-
-    Raises:
-        SetupError: Something is missing, or an input file has changed.
-    """
+    """Check that a run can be resumed."""
     if not active:
         return
     config = parts.config
@@ -274,11 +232,7 @@ def prompt_digest(parts: Parts) -> str:
 
 
 def packages(parts: Parts, questions: Sequence[Question] = ()) -> dict[str, str]:
-    """Return the packages, with versions, that provide parts of a run, by kind and name of the part.
-
-    Raises:
-        SetupError: A package is not installed or cannot be imported.
-    """
+    """Return the packages, with versions, that provide parts of a run, by kind and name of the part."""
     versions = {}
     for kind, name in _provided_parts(parts, questions):
         if package := registry.package(kind, name):
@@ -311,12 +265,7 @@ def _provided_parts(
 
 
 def check_questions(folder: RunData, content: bytes | None = None) -> None:
-    """Raise SetupError if the questions of a run are not those that it started with.
-
-    Args:
-        folder: The run.
-        content: Content of `questions.jsonl` if the file was not written yet.
-    """
+    """Raise SetupError if the questions of a run are not those that it started with."""
     if content is None:
         if folder.changed_questions is not None:
             raise _differs(folder.changed_questions.name, "question file", folder)

@@ -109,20 +109,9 @@ class Run:
         make_engine: EngineFactory = make_engine,
         make_views: MakeViews = make_views,
     ) -> dict[str, Any]:
-        """Run all active questions to completion, write the results and return them.
+        """Run all active questions to completion, write the results and return them. Raises RunStoppedError.
 
         If the run has to stop, it can be resumed.
-
-        Args:
-            observer: Receives every turn and failure.
-            make_engine: Creates the engine; not called without active questions.
-            make_views: Creates the view provider; not called without active questions.
-
-        Raises:
-            SetupError: The engine cannot be created.
-            EngineError: The engine failed.
-            RunStoppedError: Too many questions failed, or the run has reached its cost limit.
-            RunLogError: The log cannot be written.
         """
         reuse: str | None = None
         if any(state.active for state in self.states):
@@ -157,13 +146,7 @@ def play(
     states: Sequence[QuestionState],
     make_views: MakeViews,
 ) -> None:
-    """Run all active questions to completion in this process.
-
-    Raises:
-        EngineError: The engine failed.
-        RunStoppedError: Too many questions failed, or the run has reached its cost limit.
-        RunLogError: The log cannot be written.
-    """
+    """Run all active questions to completion in this process. Raises RunStoppedError."""
     config = parts.config
     num_batched_turns = 0 if engine.capabilities.sequential else config.num_batched_turns
     questions = [state.question for state in states]
@@ -213,13 +196,7 @@ class Preview:
 
 
 def preview_run(parts: Parts, folder: Path) -> Preview:
-    """Return the questions and the first prompt of a run, with its views rendered into `folder`. Loads no model.
-
-    Raises:
-        SetupError: Something is missing.
-        SceneError: The scan cannot be read.
-        RenderError: The scan cannot be rendered.
-    """
+    """Return the questions and the first prompt of a run, with its views rendered into `folder`. Loads no model."""
     config = parts.config
     questions = replace(parts, config=replace(config, allow_missing=True)).questions()
     check_choices(parts, questions, at_hand=False)
@@ -245,11 +222,7 @@ def preview_run(parts: Parts, folder: Path) -> Preview:
 def check(
     parts: Parts, describe: DescribeEngine = describe_engine
 ) -> tuple[list[Question], Mapping[str, Any]]:
-    """Return the questions of a new run and the record of its engine. Loads no model and writes nothing.
-
-    Raises:
-        SetupError: Something is missing.
-    """
+    """Return the questions of a new run and the record of its engine. Loads no model and writes nothing."""
     questions = parts.questions()
     check_new(parts, questions)
     return questions, describe(parts.config)
@@ -262,19 +235,7 @@ def start_run(
     *,
     reads_scan: bool = False,
 ) -> Run:
-    """Create a new run in a new folder.
-
-    Args:
-        config: Options of the run.
-        describe: Returns the record of the engine.
-        check_servers: Returns the result of the sight check for each server.
-        reads_scan: Read the scan of `--ply` before creating the folder, because a run with an unreadable scan could
-            never be resumed.
-
-    Raises:
-        SetupError: Something is missing.
-        SceneError: The scan cannot be read.
-    """
+    """Create a new run in a new folder."""
     parts = build(config)
     before = question_hashes(parts)
     questions, engine = check(parts, describe)
@@ -294,16 +255,7 @@ def start_run(
 
 
 def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
-    """Return the options with which a run would be resumed.
-
-    Args:
-        folder: The run.
-        changes: Options that differ from the saved ones.
-
-    Raises:
-        UsageError: A change would affect results.
-        RunLogError: The folder was edited.
-    """
+    """Return the options with which a run would be resumed."""
     saved_config = folder.config
     for name, value in vars(saved_config.absolute()).items():
         if value != (path := getattr(saved_config, name)):
@@ -335,19 +287,7 @@ def resume_run(
     *,
     allow_code: bool = False,
 ) -> Run:
-    """Read a run from its folder, with failed questions active again.
-
-    Args:
-        folder: The run.
-        changes: Options that differ from the saved ones.
-        check_servers: As in `start_run`.
-        allow_code: Run the policy file that the run names. It may come from someone else.
-
-    Raises:
-        UsageError: A change would affect results, or the run names a policy file without `allow_code`.
-        RunLogError: The folder is locked, edited or damaged.
-        SetupError: Something is missing, or a scan has changed.
-    """
+    """Read a run from its folder, with failed questions active again."""
     parts = _continued_parts(folder, changes)
     if not allow_code:
         reject_code(parts.config, str(folder.path / "config.json"))
@@ -378,17 +318,7 @@ def resume_run(
 
 
 def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, list[Question]]:
-    """Return the parts and questions of a run that would be resumed. Checks what `resume_run` does; writes nothing.
-
-    Args:
-        folder: The run.
-        changes: Options that differ from the saved ones.
-
-    Raises:
-        UsageError: A change would affect results.
-        RunLogError: The folder is locked, edited or damaged.
-        SetupError: Something is missing, or a scan has changed.
-    """
+    """Return the parts and questions of a run that would be resumed. Checks what `resume_run` does; writes nothing."""
     parts = _continued_parts(folder, changes)
     check_unlocked(folder.path)
     questions = _continued_questions(folder)

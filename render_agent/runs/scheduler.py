@@ -43,11 +43,6 @@ class TurnScheduler:
 
     Views are rendered in a worker thread while the engine generates. Not thread-safe: call it from the thread that
     owns the engine.
-
-    Args:
-        engine: Answers requests.
-        asking: Verifiers that query a model.
-        settle: Called after each batch of completed steps, to sync the log once for all.
     """
 
     def __init__(
@@ -70,10 +65,6 @@ class TurnScheduler:
 
         Coroutines at the barrier prepare their next turns while others are in flight. Another call with them lifts the
         barrier. An exception in any coroutine ends the run.
-
-        Args:
-            coroutines: The coroutines: new ones, or those at the barrier.
-            max_concurrent: Coroutines in flight at once; None uses the engine's preferred batch size, which may change.
         """
         pending = map(self._lift_barrier, coroutines)
         while self._start(pending, max_concurrent):

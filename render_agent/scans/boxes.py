@@ -20,17 +20,11 @@ _SIGNS = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)]) - 0.5
 
 @dataclass(frozen=True, eq=False)
 class OrientedBox:
-    """A box in any position and orientation.
+    """A box in any position and orientation."""
 
-    Attributes:
-        centre: (3,) metres, world frame.
-        size: Extent along each axis, (3,) metres.
-        axes: (3, 3) unit vectors, one per row.
-    """
-
-    centre: Array
-    size: Array
-    axes: Array
+    centre: Array  # (3,) metres, world frame
+    size: Array  # extent along each axis, (3,) metres
+    axes: Array  # (3, 3) unit vectors, one per row
 
     @property
     def corners(self) -> Array:

@@ -44,12 +44,7 @@ class SceneReference(Protocol):
 
 
 class SceneReader:
-    """Reads scenes from scan files, or builds them from annotation files, which are parsed once.
-
-    Args:
-        up: Up axis of scan files; see `load_scene`.
-        unit: Unit of scan files; see `load_scene`.
-    """
+    """Reads scenes from scan files, or builds them from annotation files, which are parsed once."""
 
     def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO) -> None:
         self.up = up
@@ -101,14 +96,6 @@ class SceneCache:
 
     Concurrent requests for a scene wait for the first one to load it. A SceneError is cached too, so that every
     question about a broken scan fails with the same message.
-
-    Args:
-        limit: Maximum total size of all scenes in bytes. The scene in use is kept even if it is larger.
-        load: Reads a scene by file and name; defaults to `SceneReader`.
-        replacements: Scenes to load in place of others.
-
-    Attributes:
-        loads: Number of scenes loaded so far.
     """
 
     def __init__(

@@ -180,31 +180,19 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class MapCamera:
-    """An orthographic camera that looks straight down, with +x to the right of the image and +y up.
+    """An orthographic camera that looks straight down, with +x to the right of the image and +y up."""
 
-    Attributes:
-        centre: (x, y) at the image centre, metres, world frame.
-        height: Height of the cut, metres, world frame; everything above it is cut away.
-        metres_per_pixel: Scale of both axes.
-    """
-
-    centre: tuple[Number, Number]
-    height: Number
+    centre: tuple[Number, Number]  # (x, y) at the image centre, metres, world frame
+    height: Number  # height of the cut, metres, world frame; everything above it is cut away
     metres_per_pixel: Annotated[float, Meta(ge=1e-9, le=1e15)]
 
     def project(
-        self, points: NDArray[Any], width: int, height: int
+        self,
+        points: NDArray[Any],  # (n, 3) metres, world frame
+        width: int,  # image width in pixels
+        height: int,  # image height in pixels
     ) -> tuple[FloatArray, FloatArray]:
-        """Project world points to pixels.
-
-        Args:
-            points: (n, 3) metres, world frame.
-            width: Image width in pixels.
-            height: Image height in pixels.
-
-        Returns:
-            Pixels (n, 2) as (u, v), and depths (n,) in metres below the cut. Points above the cut have depth < 0.
-        """
+        """Project world points to pixels."""
         points = np.asarray(points, float)
         u = (points[:, 0] - self.centre[0]) / self.metres_per_pixel + width / 2
         v = height / 2 - (points[:, 1] - self.centre[1]) / self.metres_per_pixel

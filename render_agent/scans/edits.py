@@ -88,18 +88,14 @@ def edit_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBo
     return result
 
 
-def edit_scene(scene: Scene, boxes: Boxes, edits: Sequence[Edit]) -> Scene:
+def edit_scene(
+    scene: Scene,
+    boxes: Boxes,  # its boxes before the edits, in the frame of its file
+    edits: Sequence[Edit],  # applied in order
+) -> Scene:
     """Return a scene after edits.
 
     An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
-
-    Args:
-        scene: The scene before the edits.
-        boxes: Its boxes before the edits, in the frame of its file.
-        edits: Applied in order.
-
-    Raises:
-        SceneError: An edit names an object that `ObjectParts` cannot isolate.
     """
     if not any(edit.label for edit in edits):
         return reduce(_edit_all, edits, scene)
@@ -115,12 +111,6 @@ class ObjectParts:
     Mesh parts are the objects of the scan's instance labels if there are any, otherwise connected components. Each part
     belongs to the smallest box that contains it. Only objects whose parts fill their box are included, because the
     faces of other objects are ambiguous.
-
-    Attributes:
-        things: The vertex indices of each object that was found.
-
-    Raises:
-        SceneError: The scene is a point cloud, a splat or textured, or its labels cannot be read.
     """
 
     def __init__(self, scene: Scene, boxes: Boxes) -> None:
@@ -238,19 +228,14 @@ def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
 
 def _add_floor(
     scene: Scene,
-    footprint: NDArray[np.float32],
+    footprint: NDArray[np.float32],  # former vertices of the object, (n, 3) in metres
+    # vertices of the removed faces that joined the object to others, (m, 3) in metres
     torn_points: NDArray[np.float32],
     objects: NDArray[np.intp],
 ) -> Scene:
     """Return the scene with the unscanned floor under a removed object filled in.
 
     The new floor takes the height and colour of the nearest existing floor.
-
-    Args:
-        scene: The scene after the edit.
-        footprint: Former vertices of the object, (n, 3) in metres.
-        torn_points: Vertices of the removed faces that joined the object to others, (m, 3) in metres.
-        objects: Vertex indices of all objects, whose undersides are not floor.
     """
     from scipy.spatial import cKDTree
 

@@ -69,15 +69,11 @@ class Extent:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Surface samples: centres (p, 3) in metres, areas (p,) in square metres, z of the unit normals (p,).
-
-    Attributes:
-        upward: None for a cloud.
-    """
+    """Surface samples: centres (p, 3) in metres, areas (p,) in square metres, z of the unit normals (p,)."""
 
     centres: NDArray[np.float32]
     areas: NDArray[np.float32]
-    upward: NDArray[np.float32] | None
+    upward: NDArray[np.float32] | None  # None for a cloud
 
     def __getitem__(self, is_inside: NDArray[np.bool_]) -> _Pieces:
         upward = None if self.upward is None else self.upward[is_inside]
@@ -221,16 +217,13 @@ def _floor_and_ceiling(
 
 
 class _Levels:
-    """The heights of level surface.
-
-    Args:
-        level: Level surface; for a cloud, all surface.
-        edges: Edges of the slices of a height histogram, (s + 1,) metres.
-        amounts: Level area in each slice, (s,) square metres.
-    """
+    """The heights of level surface."""
 
     def __init__(
-        self, level: _Pieces, edges: NDArray[np.float64], amounts: NDArray[np.float64]
+        self,
+        level: _Pieces,
+        edges: NDArray[np.float64],  # edges of the slices of a height histogram, (s + 1,) metres
+        amounts: NDArray[np.float64],  # level area in each slice, (s,) square metres
     ) -> None:
         self.edges = edges
         self.heights = level.centres[:, 2]

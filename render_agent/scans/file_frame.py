@@ -35,19 +35,13 @@ UPRIGHT: dict[Axis, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class FileFrame:
-    """The interpretation of a scan file's coordinates.
+    """The interpretation of a scan file's coordinates."""
 
-    Attributes:
-        up: Axis that points up in the file.
-        metres: Length of the file's unit in metres.
-        asked: Up axis and unit that the user specified, or "auto".
-        assumed: Properties that neither the file, its format nor the user specified.
-    """
-
-    up: Axis = "z"
-    metres: float = 1.0
-    asked: tuple[Up, AnyUnit] = (AUTO, AUTO)
+    up: Axis = "z"  # axis that points up in the file
+    metres: float = 1.0  # length of the file's unit in metres
+    asked: tuple[Up, AnyUnit] = (AUTO, AUTO)  # up axis and unit that the user specified, or "auto"
     assumed: tuple[Literal["up", "unit"], ...] = ()
+    """Properties that neither the file, its format nor the user specified."""
 
     @property
     def unit(self) -> str:

@@ -14,24 +14,21 @@ MIRROR = np.diag([-1.0, 1.0, 1.0])  # mirrors a direction left for right
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
-    """The Gaussians of a splat, one per point of its scene.
-
-    Attributes:
-        scales: (n, 3) float32, standard deviations in metres along each Gaussian's own axes.
-        rotations: (n, 4) float32, unit quaternions (w, x, y, z) from the Gaussian's axes to the scene's.
-        opacities: (n,) float32, 0 to 1.
-        harmonics: (n, k, 3) float32 with k = 1, 4, 9 or 16, coefficients of the real spherical harmonics for red,
-            green and blue, the constant one first.
-        harmonics_axes: (3, 3) float64, maps a direction in the scene to the frame of the harmonics.
-        solid: (n,) bool, True for surface, False for floaters (see `solid.py`); None if not computed.
-    """
+    """The Gaussians of a splat, one per point of its scene."""
 
     scales: NDArray[np.float32]
+    """(n, 3) float32, standard deviations in metres along each Gaussian's own axes."""
     rotations: NDArray[np.float32]
-    opacities: NDArray[np.float32]
+    """(n, 4) float32, unit quaternions (w, x, y, z) from the Gaussian's axes to the scene's."""
+    opacities: NDArray[np.float32]  # (n,) float32, 0 to 1
     harmonics: NDArray[np.float32]
+    """(n, k, 3) float32 with k = 1, 4, 9 or 16, coefficients of the real spherical harmonics for red, green
+    and blue, the constant one first.
+    """
     harmonics_axes: NDArray[np.float64]
+    """(3, 3) float64, maps a direction in the scene to the frame of the harmonics."""
     solid: NDArray[np.bool_] | None = None
+    """(n,) bool, True for surface, False for floaters (see `solid.py`); None if not computed."""
 
     def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Gaussians:
         """Return the Gaussians selected by a mask, (n,) bool, or by indices, (k,)."""

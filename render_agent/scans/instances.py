@@ -39,19 +39,11 @@ def instance_files(scan: Path) -> tuple[Path, ...]:
     return files if has_labels else ()
 
 
-def read_instances(scan: Path | None, vertices: int) -> NDArray[np.int32] | None:
-    """Return the object number of each vertex, (n,); None if the scan has no label files.
-
-    Args:
-        scan: Scan file, or None for a scene without one.
-        vertices: Number of vertices in the scene.
-
-    Returns:
-        Object numbers from 0; -1 for vertices without an object.
-
-    Raises:
-        SceneError: The labels cannot be read or belong to another mesh.
-    """
+def read_instances(
+    scan: Path | None,  # scan file, or None for a scene without one
+    vertices: int,
+) -> NDArray[np.int32] | None:
+    """Return the object number of each vertex, (n,); None if the scan has no label files."""
     if scan is None or not (files := instance_files(scan)):
         return None
     try:

@@ -90,25 +90,16 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedObject:
-    """An object and its tight oriented box.
-
-    Attributes:
-        label: Category.
-        centre: Centre of the box, (3,) metres, world frame.
-        size: Extent along each axis, (3,) metres.
-        axes: (3, 3) unit vectors, one per row.
-        kind: Kind of furniture that the generator placed.
-        room: Index of its room.
-        support: Index of the object that it stands on; None if it stands on the floor.
-    """
+    """An object and its tight oriented box."""
 
     label: str
-    centre: Array
-    size: Array
-    axes: Array
-    kind: str
+    centre: Array  # centre of the box, (3,) metres, world frame
+    size: Array  # extent along each axis, (3,) metres
+    axes: Array  # (3, 3) unit vectors, one per row
+    kind: str  # kind of furniture that the generator placed
     room: int
     support: int | None = None
+    """Index of the object that it stands on; None if it stands on the floor."""
 
     @cached_property
     def box(self) -> OrientedBox:
@@ -123,24 +114,14 @@ class AnnotatedObject:
 
 @dataclass(frozen=True, eq=False)
 class RoomGroundTruth:
-    """Ground truth of a home.
-
-    Attributes:
-        scene: Name of the scene.
-        kind: Kind of home.
-        area: Floor area of all rooms in square metres.
-        height: Ceiling height in metres.
-        rooms: The rooms.
-        ways: Floor rectangles of doors and passages between rooms, in metres.
-        objects: The objects.
-    """
+    """Ground truth of a home."""
 
     scene: str
     kind: str
-    area: float
-    height: float
+    area: float  # floor area of all rooms in square metres
+    height: float  # ceiling height in metres
     rooms: list[Room]
-    ways: list[Box2]
+    ways: list[Box2]  # floor rectangles of doors and passages between rooms, in metres
     objects: list[AnnotatedObject]
 
     @cached_property

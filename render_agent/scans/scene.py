@@ -17,43 +17,36 @@ from render_agent.util.display import count_noun
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A scan as the rest of the program uses it. Immutable, compared by identity, shared by questions.
-
-    Attributes:
-        id: Name of the scene.
-        points: (n, 3) float32, metres, world frame (z up), all finite.
-        colours: (n, 3) uint8, sRGB. For a textured mesh these are the texture's colours at the vertices; for a splat,
-            those of the constant harmonics.
-        faces: (m, 3) int32 indices into `points`; None for a point cloud or a splat.
-        floor: Height of the floor in metres; with several storeys, of the lowest one.
-        ceiling: Height of the ceiling above this floor in metres; the top of the bounds if none was scanned.
-        bounds: (2, 3) float64, lowest and highest corner of the room in metres, without outliers.
-        source: File that the scene was read from; None for a scene made in memory.
-        origin: Offset in metres that was subtracted from the file's coordinates (z up) to keep float32 precise.
-        mirrored_at: x of the plane, in metres, at which the scene was mirrored (after subtracting `origin`); None if
-            it was not mirrored.
-        texture: Texture images of a mesh.
-        gaussians: Shapes of a splat's points.
-        normals: (n, 3) int8, unit normals of arbitrary sign times 127, of a cloud whose colours were not captured.
-        notes: Remarks about how the file was read (such as a missing alignment), one sentence each.
-        frame: How the coordinates of the file were interpreted.
-    """
+    """A scan as the rest of the program uses it. Immutable, compared by identity, shared by questions."""
 
     id: str
-    points: NDArray[np.float32]
+    points: NDArray[np.float32]  # (n, 3) float32, metres, world frame (z up), all finite
     colours: NDArray[np.uint8]
+    """(n, 3) uint8, sRGB. For a textured mesh these are the texture's colours at the vertices; for a splat,
+    those of the constant harmonics.
+    """
     faces: NDArray[np.int32] | None
-    floor: float
+    """(m, 3) int32 indices into `points`; None for a point cloud or a splat."""
+    floor: float  # height of the floor in metres; with several storeys, of the lowest one
     ceiling: float
+    """Height of the ceiling above this floor in metres; the top of the bounds if none was scanned."""
     bounds: NDArray[np.float64]
-    source: Path | None = None
+    """(2, 3) float64, lowest and highest corner of the room in metres, without outliers."""
+    source: Path | None = None  # file that the scene was read from; None for a scene made in memory
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Offset in metres that was subtracted from the file's coordinates (z up) to keep float32 precise."""
     mirrored_at: float | None = None
+    """x of the plane, in metres, at which the scene was mirrored (after subtracting `origin`); None if it was
+    not mirrored.
+    """
     texture: Texture | None = None
     gaussians: Gaussians | None = None
     normals: NDArray[np.int8] | None = None
+    """(n, 3) int8, unit normals of arbitrary sign times 127, of a cloud whose colours were not captured."""
     notes: tuple[str, ...] = ()
+    """Remarks about how the file was read (such as a missing alignment), one sentence each."""
     frame: FileFrame = field(default_factory=FileFrame)
+    """How the coordinates of the file were interpreted."""
 
     @property
     def is_cloud(self) -> bool:

@@ -28,13 +28,11 @@ MAX_GAUSSIAN_METRES = 1.0  # Gaussians with a larger standard deviation are sky 
 MAX_SAMPLES_ACROSS = 24  # samples along each side of a Gaussian
 
 
-def find_solid(points: NDArray[Any], gaussians: Gaussians) -> NDArray[np.bool_]:
-    """Return which Gaussians are surface, (n,) bool. If none has enough neighbours, all opaque ones are.
-
-    Args:
-        points: Centres, (n, 3) metres.
-        gaussians: Their shapes.
-    """
+def find_solid(
+    points: NDArray[Any],  # centres, (n, 3) metres
+    gaussians: Gaussians,
+) -> NDArray[np.bool_]:
+    """Return which Gaussians are surface, (n,) bool. If none has enough neighbours, all opaque ones are."""
     sizes = 2 * gaussians.scales.max(axis=1)
     opaque = np.flatnonzero(
         (gaussians.opacities >= SOLID_OPACITY) & (sizes < 2 * MAX_GAUSSIAN_METRES)
@@ -78,16 +76,11 @@ def _keys(points: NDArray[Any], low: NDArray[Any], cell: float) -> NDArray[np.in
 
 
 def sample_solid(
-    points: NDArray[np.float32], gaussians: Gaussians, spacing: float
+    points: NDArray[np.float32],  # centres, (n, 3) metres
+    gaussians: Gaussians,
+    spacing: float,
 ) -> NDArray[np.float32]:
-    """Return samples of a splat's surface, (s, 3) metres, on the opaque part of its Gaussians' discs.
-
-    Args:
-        points: Centres, (n, 3) metres.
-        gaussians: Their shapes.
-        spacing: Maximum distance between samples in metres, except on very large Gaussians. Smaller Gaussians are
-            represented by their centres.
-    """
+    """Return samples of a splat's surface, (s, 3) metres, on the opaque part of its Gaussians' discs."""
     is_solid = find_solid(points, gaussians) if gaussians.solid is None else gaussians.solid
     points, gaussians = points[is_solid], gaussians.where(is_solid)
     order = np.argsort(-gaussians.scales, axis=1)[:, :2]

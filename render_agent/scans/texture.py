@@ -14,40 +14,34 @@ Wrap = Literal["repeat", "clamp", "mirror"]
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Appearance of the faces with one material.
-
-    Attributes:
-        image: Texture image, (h, w, 4) uint8 sRGB with alpha; None for faces with vertex colours.
-        tint: Base colour, RGBA from 0 to 1 in linear light, multiplied with the image. Without an image it is already
-            included in the vertex colours.
-        wrap: Wrap mode beyond the image, horizontally and vertically.
-        alpha_cutoff: Texels with a lower alpha (0 to 1, without the tint's alpha) are holes; None for no holes.
-        captured: True if the colours were captured or baked with their lighting, so they must not be shaded.
-    """
+    """Appearance of the faces with one material."""
 
     image: NDArray[np.uint8] | None
+    """Texture image, (h, w, 4) uint8 sRGB with alpha; None for faces with vertex colours."""
     tint: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    """Base colour, RGBA from 0 to 1 in linear light, multiplied with the image. Without an image it is already
+    included in the vertex colours.
+    """
     wrap: tuple[Wrap, Wrap] = ("repeat", "repeat")
+    """Wrap mode beyond the image, horizontally and vertically."""
     alpha_cutoff: float | None = None
+    """Texels with a lower alpha (0 to 1, without the tint's alpha) are holes; None for no holes."""
     captured: bool = True
+    """True if the colours were captured or baked with their lighting, so they must not be shaded."""
 
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """Texture images on a mesh.
-
-    Attributes:
-        uv: (n, 2) float32 texture coordinates of the vertices, (0, 0) at the top left corner and (1, 1) at the
-            bottom right corner of the image.
-        face_materials: (m,) int32, the material index of each face.
-        materials: Materials, indexed by `face_materials`.
-        vertex_tints: (n, 3) uint8, sRGB vertex colours, multiplied with the image in linear light; or None.
-    """
+    """Texture images on a mesh."""
 
     uv: NDArray[np.float32]
-    face_materials: NDArray[np.int32]
+    """(n, 2) float32 texture coordinates of the vertices, (0, 0) at the top left corner and (1, 1) at the
+    bottom right corner of the image.
+    """
+    face_materials: NDArray[np.int32]  # (m,) int32, the material index of each face
     materials: tuple[Material, ...]
     vertex_tints: NDArray[np.uint8] | None = None
+    """(n, 3) uint8, sRGB vertex colours, multiplied with the image in linear light; or None."""
 
     def kept(self, vertices: NDArray[np.bool_], faces: NDArray[np.bool_]) -> Texture:
         """Return the texture reduced to the marked vertices, (n,) bool, and faces, (m,) bool."""

@@ -133,10 +133,9 @@ def causal_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
 def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of some pairs.
 
-    Returns:
-        `n` pairs; `must`, the number whose correct answer changes; `unanswered`, the number without two answers. For
-        each outcome of ROWS: `share` in percent, `n` and `interval` (95 %, over scenes). `original` and `changed`: mean
-        scores of questions and counterparts. `difference`: changed minus original in points, `interval` and `p`, paired.
+    Of `n` pairs, `must` have an answer that changes and `unanswered` lack an answer. Each outcome of ROWS has `share` in
+    percent, `n` and `interval` (95 %, over scenes). `original` and `changed` are mean scores; `difference` is changed
+    minus original in points, paired, with `interval` and `p`.
     """
     shares = {}
     for name, (counts, of) in ROWS.items():
@@ -184,11 +183,7 @@ def _values(pairs: Iterable[CounterpartPair], name: str) -> list[str]:
 
 
 def make_pair(original: QuestionState, counterpart: QuestionState) -> CounterpartPair | None:
-    """Pair a question with its counterpart; None if either is not done.
-
-    Raises:
-        ValueError: `counterpart` is not a counterpart.
-    """
+    """Pair a question with its counterpart; None if either is not done. Raises ValueError."""
     question, change = counterpart.question, counterpart.question.change
     if change is None:
         raise ValueError(f"question {counterpart.id} is the counterpart of none")

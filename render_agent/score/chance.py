@@ -113,12 +113,7 @@ def random_score(question: Question) -> float | None:
 def frequent_answers(
     questions: Sequence[Question], selection: Sequence[Question] | None = None
 ) -> dict[str, str]:
-    """Return the answers of the `frequency` baseline by question id.
-
-    Args:
-        questions: The questions to answer.
-        selection: All questions of the run, on which the baseline is fitted as `frequency_fit` says; None for the same.
-    """
+    """Return the answers of the `frequency` baseline by question id."""
     selection = questions if selection is None else selection
     fit = frequency_fit(selection)
     by_type: dict[str, list[Question]] = {}
@@ -147,12 +142,7 @@ def frequent_answers(
 def chance_levels(
     questions: Sequence[Question], selection: Sequence[Question] | None = None
 ) -> dict[str, dict[str, float | None]]:
-    """Return the scores of the `random` and `frequency` baselines in percent, by type and task.
-
-    Args:
-        questions: The questions to answer.
-        selection: As in `frequent_answers`.
-    """
+    """Return the scores of the `random` and `frequency` baselines in percent, by type and task."""
     scorable = [question for question in questions if is_scorable(question)]
     answers = frequent_answers(scorable, questions if selection is None else selection)
     scores: dict[str, list[AnswerScore]] = {
@@ -172,16 +162,7 @@ def chance_levels(
 def baseline_gains(
     scores: Sequence[tuple[Question, float]], selection: Sequence[Question] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the gains of scores over the `frequency` baseline, paired by question.
-
-    Args:
-        scores: Questions with a ground truth or a judged answer, and their scores, 0 to 1.
-        selection: As in `frequent_answers`.
-
-    Returns:
-        For the mean over tasks (`macro`) and every task: the `difference` in points, its two-sided `p` over scenes
-        (None with too few scenes), `p_holm`, corrected over the tasks, and `n`, the number of questions.
-    """
+    """Return the `difference`, `p`, `p_holm` and `n` of scores over the `frequency` baseline, paired, for `macro` and each task."""
     questions = [question for question, _ in scores]
     answers = frequent_answers(questions, selection)
     scores = [(question, score) for question, score in scores if is_scorable(question)]

@@ -115,18 +115,14 @@ class Estimate:
         }
 
 
-def estimates(types: Sequence[str], sums: FloatArray, counts: FloatArray) -> dict[str, Estimate]:
+def estimates(
+    types: Sequence[str],
+    sums: FloatArray,  # sums of scores, (…, scenes, types)
+    counts: FloatArray,  # numbers of questions, (…, scenes, types)
+) -> dict[str, Estimate]:
     """Return an estimate per named mean, task and type.
 
     Scenes without any question that contributes to a mean are not counted for it.
-
-    Args:
-        types: Question types, in the order of the last axis.
-        sums: Sums of scores, (…, scenes, types).
-        counts: Numbers of questions, (…, scenes, types).
-
-    Returns:
-        Estimates of shape (…), by name.
     """
     total, number = sums.sum(axis=-2), counts.sum(axis=-2)
     means = named_means(types, total, number)
@@ -164,15 +160,12 @@ def make_estimates(tally: Tally) -> dict[str, Estimate]:
 
 
 def ratio(
-    values: ArrayLike, scenes: Sequence[Any], over: ArrayLike | None = None
+    values: ArrayLike,  # the values, (n,)
+    scenes: Sequence[Any],
+    # divide the sum of the values by the sum of these weights, (n,), instead of by n
+    over: ArrayLike | None = None,
 ) -> Estimate | None:
-    """Return the mean of values with its standard error over scenes; None if there are no values.
-
-    Args:
-        values: The values, (n,).
-        scenes: The scene of each value.
-        over: Divide the sum of the values by the sum of these weights, (n,), instead of by n.
-    """
+    """Return the mean of values with its standard error over scenes; None if there are no values."""
     top = np.asarray(values, np.float64)
     bottom = np.ones(len(top)) if over is None else np.asarray(over, np.float64)
     numbers: dict[Any, int] = {}
@@ -190,10 +183,6 @@ def jackknife_estimate(whole: float, leave_one_out: ArrayLike) -> Estimate:
     """Return the jackknife estimate of a statistic that is not a mean, such as a calibration error.
 
     Degrees of freedom are scenes minus one.
-
-    Args:
-        whole: The statistic over all scenes.
-        leave_one_out: The statistic without each scene in turn; NaN if nothing remains.
     """
     values = np.asarray(leave_one_out, np.float64)
     values = values[~np.isnan(values)]
@@ -249,16 +238,15 @@ def _kurtosis(leave_one_out: FloatArray, has_questions: NDArray[np.bool_]) -> Fl
     return kurtosis
 
 
-def _freedom(counts: FloatArray, weights: FloatArray) -> FloatArray:
+def _freedom(
+    counts: FloatArray,  # numbers of questions, (…, scenes, types)
+    weights: FloatArray,  # weights of the types, (…, types)
+) -> FloatArray:
     """Return Bell and McCaffrey's degrees of freedom, at least 1, of the error of Σ weight · mean of type.
 
     A mean of types is a regression of scores on types, whose residuals in a scene are divided by √(1 − the scene's
     share of the type) ("CR2"). If errors are independent with equal variance, the squared error is a sum of
     chi-squares, whose first two moments give (trace M)² / trace M², with M = diag(d) − B Bᵀ, (scenes, scenes).
-
-    Args:
-        counts: Numbers of questions, (…, scenes, types).
-        weights: Weights of the types, (…, types).
     """
     number = np.maximum(counts.sum(axis=-2, keepdims=True), ROUNDING)
     complement = 1 - counts / number

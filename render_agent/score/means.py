@@ -65,21 +65,15 @@ def tally_scores(scores: Iterable[AnswerScore]) -> Tally:
 
 
 def named_means(
-    types: Sequence[str], sums: FloatArray, counts: FloatArray
+    types: Sequence[str],
+    sums: FloatArray,  # sums of scores, (…, types)
+    counts: FloatArray,  # numbers of questions, (…, types)
 ) -> dict[str, FloatArray]:
     """Return all named means, then all tasks and types.
 
     `macro` is the official overall score: the mean over tasks, after averaging types that form one task (COMPOSITES,
     e.g. the three kinds of relative direction). `without_order` omits the appearance order. `micro` is the mean over
     questions, `mean_of_types` the mean over types.
-
-    Args:
-        types: Question types, in the order of the last axis.
-        sums: Sums of scores, (…, types).
-        counts: Numbers of questions, (…, types).
-
-    Returns:
-        Means of shape (…), by name; NaN if no question contributes.
     """
     by_type = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     scores = {name: by_type[..., index] for index, name in enumerate(types)}

@@ -28,18 +28,10 @@ def is_scorable(question: Question) -> bool:
 
 
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
-    """Return the score of an answer, from 0 to 1; 0 if there is no answer.
+    """Return the score of an answer, from 0 to 1; 0 if there is no answer. Raises ValueError.
 
     Answers to a counterpart (`--change`) whose letters differ, or are replaced by words, are scored in the letters of
     the original question.
-
-    Args:
-        question: The question, with its ground truth.
-        answer: The answer in canonical form, or the raw reply.
-        parser: Key in PARSERS of the parser that reads the answer, unless the question names a metric.
-
-    Raises:
-        ValueError: No answer to this question can be scored.
     """
     metric, truth, change = metric_of(question), question.ground_truth, question.change
     if truth is None or metric.needs_judge:
@@ -59,15 +51,7 @@ def scored_question(question: Question, score: float) -> AnswerScore:
 def metric_means(
     questions: Sequence[Question], answers: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return `metrics` of results: the mean of each metric over the questions that name it or a related metric.
-
-    Args:
-        questions: Questions with a ground truth; questions without a named metric are skipped.
-        answers: Raw replies by question id.
-
-    Returns:
-        `score` and `interval` in percent and `n` by metric, under the key `metrics`; {} if no question names a metric.
-    """
+    """Return `metrics` of results: `score`, `interval` and `n` of each metric over the questions that name it or a related one."""
     by_metric: dict[str, list[Question]] = {}
     for question in questions:
         if question.metric is not None and not metric_of(question).needs_judge:

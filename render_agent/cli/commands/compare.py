@@ -94,9 +94,6 @@ def print_comparison(
     """Compare each run with the first, print the differences, and optionally write pages to `page`.
 
     Path() as `page` stands for a folder next to the first run.
-
-    Raises:
-        UsageError: Runs are not comparable and `anyway` is False.
     """
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of

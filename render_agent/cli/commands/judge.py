@@ -86,11 +86,7 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
 
 
 def files_of(images: Sequence[str]) -> list[str]:
-    """Return the named files, and the images in named folders, sorted by name.
-
-    Raises:
-        UsageError: A folder contains no images.
-    """
+    """Return the named files, and the images in named folders, sorted by name."""
     names: dict[str, None] = {}
     for name in images:
         path = Path(name)

@@ -22,12 +22,7 @@ DEFAULT_IDS = ("0", "27", "63", "89", "134")
 
 
 def chosen_options(command_line: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a run in which a person answers; by default, a few questions about the bundled rooms.
-
-    Args:
-        command_line: Options after `play`.
-        defaults: Options from before the command, the environment or a file. A model name among them is ignored.
-    """
+    """Return the options of a run in which a person answers; by default, a few questions about the bundled rooms."""
     defaults = {name: value for name, value in defaults.items() if name != "model"}
     options = {**defaults, **command_line, "engine": "human"}
     if options.get("ply") is not None:

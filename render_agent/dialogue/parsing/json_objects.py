@@ -26,17 +26,11 @@ _OPENING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object in a text.
-
-    Attributes:
-        fields: Values by name.
-        start: Index of its first character.
-        is_repaired: True if its syntax was invalid.
-    """
+    """A JSON object in a text."""
 
     fields: dict[str, Any]
-    start: int = 0
-    is_repaired: bool = False
+    start: int = 0  # index of its first character
+    is_repaired: bool = False  # True if its syntax was invalid
 
 
 def find_objects(
@@ -45,12 +39,6 @@ def find_objects(
     """Return the JSON objects in a text in order, or why there is none.
 
     Nested objects and objects beyond repair are not returned.
-
-    Args:
-        text: A reply without thinking.
-        names: Names of fields in lower case; an invalid object is repaired only if it has one of them.
-        wording: Templates of the reason.
-        is_complete: False if the text was cut off; missing closing brackets of its last object are then not added.
     """
     text = text.rstrip()
     if not text:

@@ -47,22 +47,17 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of a JSON object in a text, with or without syntax slips.
-
-    Attributes:
-        source: The object without comments, with string contents replaced by indices, and with ASCII brackets,
-            separators and quotes.
-        strings: The contents of its strings.
-        end: Index after its last character.
-        is_closed: True if it has its closing brace.
-        is_whole: False if it ends inside a string, a literal or a comment, or has too many characters.
-    """
+    """The extent of a JSON object in a text, with or without syntax slips."""
 
     source: str
+    """The object without comments, with string contents replaced by indices, and with ASCII brackets,
+    separators and quotes.
+    """
     strings: tuple[str, ...]
     end: int
-    is_closed: bool
+    is_closed: bool  # True if it has its closing brace
     is_whole: bool
+    """False if it ends inside a string, a literal or a comment, or has too many characters."""
 
 
 def find_extent(text: str, start: int, max_characters: int = MAX_REPAIR_CHARACTERS) -> Extent:

@@ -55,12 +55,7 @@ def decode_arguments(arguments: Any) -> Any:
 
 
 def call_text(name: str, arguments: Any) -> str:
-    """Write a call as text, in the syntax of Hermes and Qwen.
-
-    Args:
-        name: Name of the tool.
-        arguments: Its arguments, or their JSON.
-    """
+    """Write a call as text, in the syntax of Hermes and Qwen."""
     arguments = decode_arguments(arguments)
     if isinstance(arguments, str):  # the model is told what is wrong with it
         return (

@@ -29,25 +29,14 @@ class ReplyParser:
 
     The last object with content is the reply. If objects request different steps, the first of these is the reply.
     Objects with different answers contradict each other.
-
-    Attributes:
-        question: The question, which determines the form of its answer.
-        form: The fields of a reply in this run, and the wording of error messages to the model.
     """
 
-    question: Question
+    question: Question  # the question, which determines the form of its answer
     form: ReplyForm
+    """The fields of a reply in this run, and the wording of error messages to the model."""
 
     def parse(self, text: str, finish_reason: FinishReason = "stop") -> Action | Malformed:
-        """Parse a reply. Never raises; takes time linear in the length of the text.
-
-        Args:
-            text: The reply as returned by the engine.
-            finish_reason: `length` if the reply was cut off; its last object is then not completed.
-
-        Returns:
-            The action, or why the reply could not be parsed.
-        """
+        """Parse a reply. Never raises; takes time linear in the length of the text."""
         try:
             text, is_complete = without_thinking(text), finish_reason != "length"
             objects = self._objects(text, is_complete=is_complete)

@@ -29,12 +29,7 @@ _PARAMETER_END = re.compile(r"</parameter>|</arg_value>")
 
 
 def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
-    """Return the XML calls in a text, each with the index after it.
-
-    Args:
-        text: A reply without thinking.
-        is_complete: False if the text was cut off; a call without a closing tag is then ignored.
-    """
+    """Return the XML calls in a text, each with the index after it."""
     calls: list[tuple[JsonObject, int]] = []
     position = 0
     while len(calls) < MAX_CALLS and (call := _CALL.search(text, position)):
@@ -51,13 +46,7 @@ def xml_calls(text: str, *, is_complete: bool) -> list[tuple[JsonObject, int]]:
 
 
 def unwrap(value: object, names: Collection[str], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects with reply fields: the value itself, or else those nested in it.
-
-    Args:
-        value: A JSON value.
-        names: Names of the fields, except `reasoning`, in lower case.
-        depth: Nesting depth of the value.
-    """
+    """Yield the objects with reply fields: the value itself, or else those nested in it."""
     inner: Iterable[object] = value if isinstance(value, list) else ()
     if isinstance(value, Mapping):
         by_key = {key.strip().lower(): item for key, item in value.items()}

@@ -42,17 +42,11 @@ class LocatedModel:
     """True if the weights are on this machine."""
 
 
-def find_model(model: str, revision: str | None = None) -> LocatedModel:
-    """Find a model without loading or downloading its weights.
-
-    Args:
-        model: A bundled name, a directory, or a name on the hub.
-        revision: Branch, tag or commit on the hub; None for the default branch.
-
-    Raises:
-        SetupError: The model does not exist, its weights are incomplete, or it has no vision part.
-        UsageError: A revision is given for a local model.
-    """
+def find_model(
+    model: str,
+    revision: str | None = None,  # branch, tag or commit on the hub; None for the default branch
+) -> LocatedModel:
+    """Find a model without loading or downloading its weights."""
     bundled_folder = bundled_model(model)
     try:
         folder = bundled_folder or Path(model).expanduser()
@@ -86,19 +80,7 @@ def find_model(model: str, revision: str | None = None) -> LocatedModel:
 
 
 def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
-    """Return the metadata that identifies a model and the libraries that run it.
-
-    Args:
-        model: As in `find_model`.
-        revision: As in `find_model`.
-
-    Returns:
-        Among others, `revision` (commit on the hub), `weights` and `processor` (SHA-256 digests of a local model's
-        files), and for a bundled model `note` (shown next to its results).
-
-    Raises:
-        SetupError: As in `find_model`.
-    """
+    """Return the metadata that identifies a model and the libraries that run it."""
     return describe_located(find_model(model, revision))
 
 
@@ -117,11 +99,7 @@ def describe_located(located: LocatedModel) -> dict[str, Any]:
 
 
 def fetch_model(located: LocatedModel) -> LocatedModel:
-    """Download the missing files of a model from the hub.
-
-    Raises:
-        SetupError: The download failed. The next attempt resumes it.
-    """
+    """Download the missing files of a model from the hub."""
     if located.fetched:
         return located
     from huggingface_hub import errors, snapshot_download

@@ -45,20 +45,13 @@ def check_names(dtype: str, device: str, option: str = "--device") -> None:
 
 
 def load_pretrained(
-    located: LocatedModel, dtype: str, device: str, options: Mapping[str, Any], thinking: str = AUTO
+    located: LocatedModel,
+    dtype: str,
+    device: str,  # auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N
+    options: Mapping[str, Any],
+    thinking: str = AUTO,
 ) -> Pretrained:
-    """Load a model and its processor, downloading them if necessary.
-
-    Args:
-        located: The model, as returned by `find_model`.
-        dtype: A name from `DTYPES`; auto is float32 on a CPU, otherwise the dtype of the weights.
-        device: auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N.
-        options: `attn_implementation` and `device_map` as in transformers, and `quantization`.
-        thinking: on, off or auto.
-
-    Raises:
-        SetupError: The device is missing (raised before the weights are read), or the model cannot be loaded.
-    """
+    """Load a model and its processor, downloading them if necessary."""
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
 
     device = choose_device(device)
@@ -141,15 +134,7 @@ def check_class(located: LocatedModel) -> None:
 
 
 def load_processor(located: LocatedModel, thinking: str = AUTO) -> Any:
-    """Load the processor.
-
-    Args:
-        located: The model.
-        thinking: If on or off, the chat template must support it.
-
-    Raises:
-        SetupError: Files are missing, or the processor does not support images, chat or `thinking`.
-    """
+    """Load the processor."""
     from transformers import AutoProcessor
 
     try:
@@ -215,15 +200,7 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
 
 
 def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
-    """Return the quantization to apply while loading; None for the weights as they are.
-
-    Args:
-        options: Engine options; `quantization` is 4bit or 8bit.
-        weights: The model's config.json, which shows whether the weights are already quantized.
-
-    Raises:
-        SetupError: The weights are already quantized, or bitsandbytes is not installed.
-    """
+    """Return the quantization to apply while loading; None for the weights as they are."""
     name = options.get("quantization")
     if name is None:
         return None

@@ -17,10 +17,6 @@ def image_token_ids(config: Any, tokenizer: Any) -> list[int]:
     """Return the sorted ids of all tokens that represent or delimit images and videos.
 
     They must be suppressed while generating: a reply that contains one cannot be part of a later prompt.
-
-    Args:
-        config: Configuration of the model.
-        tokenizer: Tokenizer of the model.
     """
     ids_in_config = (
         value

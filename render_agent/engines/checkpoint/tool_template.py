@@ -12,17 +12,13 @@ from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.errors import SetupError
 
 
-def check_tools(name: str, processor: Any, tools: Sequence[Mapping[str, Any]] | None) -> None:
-    """Check that a chat template passes on tools, calls, their results, and images.
-
-    Args:
-        name: Name of the model, for the message.
-        processor: Its processor.
-        tools: The tools of a run; None if its replies are plain text.
-
-    Raises:
-        SetupError: The template drops one of them.
-    """
+def check_tools(
+    name: str,
+    processor: Any,
+    # the tools of a run; None if its replies are plain text
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> None:
+    """Check that a chat template passes on tools, calls, their results, and images."""
     if tools is None:
         return
     protocol, call = ToolsProtocol(), call_text("look", {"view": "sentinel-view"})

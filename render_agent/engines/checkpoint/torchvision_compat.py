@@ -20,9 +20,7 @@ OPERATORS = ("nms", "qnms")
 def patch_torchvision() -> Any:
     """Declare the missing operators of torchvision, if necessary. Call it before importing transformers.
 
-    Returns:
-        The library with the operators, or None if none are missing. `cache` keeps it alive, because the operators
-        are removed with it.
+    The cached result, None if nothing is missing, keeps the operators alive.
     """
     import torch
 

@@ -24,12 +24,7 @@ MAX_FULL_BYTES = 1 << 26  # files up to 64 MiB are hashed completely
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the sorted weight files of a model directory.
-
-    Raises:
-        SetupError: The weights are missing, truncated or pickles, or a file of the index is missing or in
-            another folder.
-    """
+    """Return the sorted weight files of a model directory."""
     if (folder / INDEX).is_file():
         files = [folder / name for name in _indexed_files(folder / INDEX)]
     else:

@@ -46,10 +46,6 @@ class ImagePreprocessor:
 
     For families whose processor treats an image independently of the rest of the prompt. Subclasses set `options`, the
     names of the family's engine options, and `arguments`, additional arguments of the processor.
-
-    Args:
-        processor: The model's processor.
-        options: Engine options.
     """
 
     options: ClassVar[tuple[str, ...]] = ()
@@ -163,13 +159,11 @@ class NumberedImages(ImagePreprocessor):
         return super().expand_placeholders(text, numbered)
 
 
-def concatenate(parts: Sequence[Tensors], axis: int = 0) -> dict[str, torch.Tensor]:
-    """Concatenate the tensors of several images, padding smaller ones with zeros.
-
-    Args:
-        parts: The tensors of each image.
-        axis: Axis to concatenate along; tensors with fewer axes use the first.
-    """
+def concatenate(
+    parts: Sequence[Tensors],
+    axis: int = 0,  # axis to concatenate along; tensors with fewer axes use the first
+) -> dict[str, torch.Tensor]:
+    """Concatenate the tensors of several images, padding smaller ones with zeros."""
     import torch
 
     result = {}

@@ -65,16 +65,13 @@ class Family:
         return () if self.images is None else self.images.options
 
     def image_tokens(
-        self, width: int, height: int, processor: Any, options: Mapping[str, Any] | None = None
+        self,
+        width: int,  # width in pixels
+        height: int,  # height in pixels
+        processor: Any,
+        options: Mapping[str, Any] | None = None,
     ) -> int:
-        """Return the number of tokens that an image adds to a prompt, measured with a blank image.
-
-        Args:
-            width: Width in pixels.
-            height: Height in pixels.
-            processor: The model's processor.
-            options: Engine options.
-        """
+        """Return the number of tokens that an image adds to a prompt, measured with a blank image."""
         if self.images is None:
             return _blank_image_tokens(width, height, processor)
         cost = self.images(processor, options or {}).cost(width, height)

@@ -33,15 +33,7 @@ class Thinking:
     """Mark after a thought."""
 
     def arguments(self, mode: str, template_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of the chat template.
-
-        Args:
-            mode: Value of `--thinking`: on, off or auto.
-            template_kwargs: Value of the engine option `chat_template_kwargs`.
-
-        Raises:
-            UsageError: Both arguments set the switch.
-        """
+        """Return the keyword arguments of the chat template."""
         values = {"on": self.on, "off": self.off}
         if mode in values and self.switch in template_kwargs:
             raise UsageError(
@@ -101,16 +93,15 @@ class Marks:
 
 
 def reply_text(
-    tokenizer: Any, marks: Marks | None, ids: Sequence[int], *, opened: bool = False
+    tokenizer: Any,
+    marks: Marks | None,  # the marks of thoughts; None if the model has none
+    ids: Sequence[int],
+    *,
+    opened: bool = False,
 ) -> str:
     """Decode the tokens of a reply without special tokens but those of tool calls, with thoughts as think blocks.
 
-    Args:
-        tokenizer: The model's tokenizer.
-        marks: The marks of thoughts; None if the model has none.
-        ids: The tokens.
-        opened: True if the prompt ended inside a thought. If the reply does not close it, the opening
-            mark is added to the text.
+    If the prompt ended inside a thought (`opened`) that the reply does not close, the opening mark is added.
     """
 
     def decode(part: Sequence[int]) -> str:

@@ -15,18 +15,7 @@ SHUTDOWN_DELAY_SECONDS = 2.0  # an open page, which polls every second, sees the
 
 
 class HumanEngine:
-    """Shows requests on a local web page, one at a time, and returns what the person replies.
-
-    Args:
-        questions: The questions of the run.
-        kinds: View types that can be requested; if empty, a reply contains only an answer.
-        max_turns: Turns per question.
-        port: Port of the page; 0 picks a free one.
-        name: Name of the person, for the run record.
-
-    Raises:
-        SetupError: The port is in use.
-    """
+    """Shows requests on a local web page, one at a time, and returns what the person replies."""
 
     name = "human"
     capabilities = Capabilities(streaming=True, sequential=True, probes=False)
@@ -36,7 +25,7 @@ class HumanEngine:
         self,
         questions: Sequence[Question],
         kinds: Sequence[str],
-        max_turns: int,
+        max_turns: int,  # turns per question
         *,
         port: int = 0,
         name: str = "person",

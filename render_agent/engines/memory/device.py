@@ -48,11 +48,7 @@ def spare(memory: DeviceMemory, fraction: float) -> int:
 
 @contextmanager
 def measure_peak(memory: DeviceMemory) -> Iterator[list[int]]:
-    """Measure the additional memory that a block needs, even if it fails.
-
-    Yields:
-        A list to which the number of bytes is appended at the end of the block.
-    """
+    """Measure the additional memory that a block needs, even if it fails."""
     peaks: list[int] = []
     memory.reset_peak()
     before = memory.used()
@@ -132,11 +128,7 @@ class SampledMemory:
 
 
 class MainMemory(SampledMemory):
-    """Main memory, within the limit of the process's control group.
-
-    Args:
-        root: Directory that contains `proc` and `sys`.
-    """
+    """Main memory, within the limit of the process's control group."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root

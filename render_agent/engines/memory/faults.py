@@ -99,9 +99,6 @@ def attempt(call: Callable[[], Outcome], device: Any) -> Outcome | Fault:
     """Return the result of `call`, or its fault after releasing the memory of the failed call.
 
     A device error counts as out of memory if the device works again after the release.
-
-    Raises:
-        EngineError: The device is lost.
     """
     try:
         return call()

@@ -16,25 +16,17 @@ HOSTED_HOST = "api.openai.com"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A hosted service, and how servers that speak its protocol are found.
-
-    Attributes:
-        engine: Value of `--engine`.
-        url: Default address if there is a key but no other address.
-        key_variables: Environment variables that can hold a key; the first one that is set is used.
-        url_variable: Environment variable that can hold the address.
-        key_header: Header that contains the key; `Authorization` has it as a bearer token.
-        path: End of the addresses of servers; empty for none.
-        example: Example address, for messages; empty if the service has no other servers.
-    """
+    """A hosted service, and how servers that speak its protocol are found."""
 
     engine: str
-    url: str
+    url: str  # default address if there is a key but no other address
     key_variables: tuple[str, ...]
-    url_variable: str
+    """Environment variables that can hold a key; the first one that is set is used."""
+    url_variable: str  # environment variable that can hold the address
     key_header: str = "Authorization"
-    path: str = ""
-    example: str = ""
+    """Header that contains the key; `Authorization` has it as a bearer token."""
+    path: str = ""  # end of the addresses of servers; empty for none
+    example: str = ""  # example address, for messages; empty if the service has no other servers
 
 
 OPENAI = Service(
@@ -98,17 +90,7 @@ class Endpoint:
 
 
 def find_endpoints(base_urls: Sequence[str], service: Service = OPENAI) -> list[Endpoint]:
-    """Return the servers.
-
-    Args:
-        base_urls: Values of `--base-url`; if empty, the service's environment variable is used, or the hosted
-            service if there is a key.
-        service: The service.
-
-    Raises:
-        UsageError: An address is malformed or contains credentials.
-        SetupError: There is no address, or the key is malformed.
-    """
+    """Return the servers."""
     variable, key = find_key(service)
     for address in base_urls:
         if "@" in _parts(address, service).netloc:
@@ -144,16 +126,12 @@ def find_key(service: Service = OPENAI) -> tuple[str | None, str | None]:
 
 
 def parse_endpoint(
-    address: str, key: str | None, variable: str | None = None, service: Service = OPENAI
+    address: str,
+    key: str | None,  # the key; None for none
+    variable: str | None = None,
+    service: Service = OPENAI,
 ) -> Endpoint:
-    """Return the server at an address. Raises UsageError if the address is malformed.
-
-    Args:
-        address: The address.
-        key: The key; None for none.
-        variable: The environment variable of the key.
-        service: The service whose protocol the server speaks.
-    """
+    """Return the server at an address. Raises UsageError if the address is malformed."""
     parts = _parts(address, service)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _invalid_address(address, service)

@@ -36,12 +36,7 @@ class RemoteMaker(EngineMaker):
 
     @abstractmethod
     def open_api(self, config: RunConfig) -> ChatApi:
-        """Return the API with its options.
-
-        Raises:
-            UsageError: An option is missing or invalid, or the server determines it.
-            SetupError: The SDK is not installed.
-        """
+        """Return the API with its options."""
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
@@ -59,12 +54,7 @@ class RemoteMaker(EngineMaker):
         return engine
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return the metadata of the servers and the model for the run record.
-
-        Raises:
-            UsageError: An address is malformed.
-            SetupError: A server is unreachable, or `--model` was not given and a server does not list the default.
-        """
+        """Return the metadata of the servers and the model for the run record."""
         api = self.open_api(config)
         records = _query_servers(find_endpoints(config.base_url, api.service), config, api)
         notes = [record.pop("note") for record in records if "note" in record]
@@ -80,17 +70,7 @@ class RemoteMaker(EngineMaker):
 
 
 def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Options:
-    """Return the engine options of a run.
-
-    Args:
-        config: The options of the run.
-        sdk: The module of the SDK.
-        kind: Class of the engine options.
-
-    Raises:
-        UsageError: An engine option is invalid, or an option is set that the server determines.
-        SetupError: The SDK is not installed.
-    """
+    """Return the engine options of a run."""
     for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
         if getattr(config, name) != OPTIONS[name].default:
             flag = "--" + name.replace("_", "-")

@@ -17,21 +17,15 @@ Omittable = Literal["seed", "temperature", "n", "response_format"]
 
 @dataclass(frozen=True, slots=True)
 class RemoteOptions:
-    """Options for requests to servers.
+    """Options for requests to servers."""
 
-    Attributes:
-        timeout: Seconds that a server may be silent before its reply is complete.
-        connect_timeout: Seconds to connect to the server.
-        retries: Retries per request, after the server's Retry-After or with exponential backoff.
-        omit: Fields to leave out, for servers that reject them.
-        extra_body: Additional fields of every request, sent unchanged.
-    """
-
-    timeout: Positive = 600.0
-    connect_timeout: Positive = 10.0
+    timeout: Positive = 600.0  # seconds that a server may be silent before its reply is complete
+    connect_timeout: Positive = 10.0  # seconds to connect to the server
     retries: Annotated[int, Meta(ge=0)] = 8
-    omit: tuple[Omittable, ...] = ()
+    """Retries per request, after the server's Retry-After or with exponential backoff."""
+    omit: tuple[Omittable, ...] = ()  # fields to leave out, for servers that reject them
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Additional fields of every request, sent unchanged."""
 
 
 Options = TypeVar("Options", bound=RemoteOptions)

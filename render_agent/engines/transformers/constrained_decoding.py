@@ -38,10 +38,6 @@ class Guides:
 
     Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema. Raises ValueError if
     there are no end tokens, or if the tokenizer is not a fast one.
-
-    Args:
-        vocabulary: Width of the model's scores, which can exceed the size of the tokenizer.
-        marks: Marks of thoughts; by default `<think>` and `</think>` if the tokenizer has them.
     """
 
     def __init__(

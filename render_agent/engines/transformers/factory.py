@@ -30,23 +30,16 @@ MAX_CPU_ROWS = 64  # more rows bring no gain on a CPU
 
 def build_engine(
     loaded: LoadedModel,
-    batch_size: int | None,
+    batch_size: int | None,  # maximum number of rows; None for as many as fit in memory
     options: Mapping[str, Any],
     tokens: int,
     memory: DeviceMemory | None = None,
-    image_size: tuple[int, int] = (640, 480),
+    image_size: tuple[int, int] = (640, 480),  # width and height of the images in pixels
     reproducible: bool = False,
 ) -> TransformersEngine | ContinuousEngine:
     """Build the best engine for a model. All engines give the same replies.
 
     Raises SetupError if replies are to be reproducible, but cannot be with this model or on this device.
-
-    Args:
-        batch_size: Maximum number of rows; None for as many as fit in memory.
-        options: Engine options. `reuse` selects the engine; the default is the best for the model's family.
-        tokens: Typical length of a complete dialogue, which determines how many run concurrently.
-        image_size: Width and height of the images in pixels.
-        reproducible: Give all calls fixed shapes.
     """
     family = loaded.inputs.family
     reuse = options.get("reuse", family.reuse)

@@ -87,15 +87,13 @@ class CachedSequence:
 
 
 class KVCache:
-    """Pages of keys and values for many dialogues. Idle dialogues are evicted if there are too few pages.
+    """Pages of keys and values for many dialogues. Idle dialogues are evicted if there are too few pages."""
 
-    Args:
-        budget: Size of all pages in bytes.
-        grows: Allocate pages when they are needed, as on a CPU, rather than all at once. A single
-            dialogue can then exceed the budget.
-    """
-
-    def __init__(self, budget: int, grows: bool) -> None:
+    def __init__(
+        self,
+        budget: int,  # size of all pages in bytes
+        grows: bool,  # allocate pages when needed, as on a CPU; one dialogue can then exceed the budget
+    ) -> None:
         self.budget = budget
         self.grows = grows
         self.layers: dict[int, LayerPages] = {}

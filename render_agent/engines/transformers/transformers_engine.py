@@ -43,13 +43,6 @@ class ContinuousEngine:
     """Generates many replies concurrently with one model, and reuses the KV cache between turns.
 
     Raises EngineError if the device is lost.
-
-    Args:
-        budget: Size of the KV cache in bytes.
-        most_rows: Maximum number of replies that are generated concurrently.
-        dialogue_tokens: Estimated tokens per dialogue in the cache, until it is measured.
-        read_tokens: Prompt tokens per prefill call.
-        reproducible: Give all calls fixed shapes, so that replies do not depend on what shares a call.
     """
 
     name = "transformers"
@@ -59,10 +52,11 @@ class ContinuousEngine:
         self,
         loaded: LoadedModel,
         *,
-        budget: int,
+        budget: int,  # size of the KV cache in bytes
         most_rows: int,
+        # estimated tokens per dialogue in the cache, until it is measured
         dialogue_tokens: int = 0,
-        read_tokens: int = 8192,
+        read_tokens: int = 8192,  # prompt tokens per prefill call
         reproducible: bool = False,
     ) -> None:
         self.loaded = loaded

@@ -28,12 +28,7 @@ MOST_ROWS = 256  # with more rows per batch, too many wait for a single long rep
 
 
 def check_options(options: Mapping[str, Any], model_type: str) -> None:
-    """Check the engine options for a model.
-
-    Raises:
-        UsageError: An option does not exist, or its value is not valid.
-        SetupError: An option does not apply to this type of model.
-    """
+    """Check the engine options for a model."""
     check_values(options)
     check_family_options(options, model_type)
 

@@ -99,17 +99,7 @@ def vllm_version() -> str:
 
 
 def prepare_environment(device: str) -> bool:
-    """Set vLLM's environment variables. Call it before importing any other part of vLLM.
-
-    Args:
-        device: Value of `--device`.
-
-    Returns:
-        True if the installed vLLM is a CPU build.
-
-    Raises:
-        SetupError: The installed vLLM does not support the device.
-    """
+    """Set vLLM's environment variables. Call it before importing any other part of vLLM."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     name, _, number = device.partition(":")
@@ -141,18 +131,7 @@ def engine_arguments(
     on_cpu: bool,
     thinking: Thinking | None = None,
 ) -> dict[str, Any]:
-    """Return the keyword arguments of vLLM's `EngineArgs`.
-
-    Args:
-        folder: Directory of the model's files.
-        options: The options.
-        on_cpu: True for a CPU build of vLLM.
-        thinking: Thinking format of the model's family.
-
-    Raises:
-        UsageError: vLLM does not have one of the engine options.
-        SetupError: A thinking budget is requested, but this vLLM does not support it.
-    """
+    """Return the keyword arguments of vLLM's `EngineArgs`."""
     check_names(options.dtype, options.device)
     arguments: dict[str, Any] = {
         "model": folder,

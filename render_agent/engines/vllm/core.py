@@ -19,16 +19,7 @@ LIVENESS_POLL_SECONDS = 1.0  # interval between checks that the model's process 
 
 
 class VllmCore:
-    """One loaded model, usually in its own process. `steps` counts the steps that produced output.
-
-    Args:
-        located: The model; its files must be on this machine.
-        options: The options.
-        on_cpu: True for a CPU build of vLLM.
-
-    Raises:
-        SetupError: vLLM cannot run the model.
-    """
+    """One loaded model, usually in its own process. `steps` counts the steps that produced output."""
 
     def __init__(self, located: LocatedModel, options: VllmOptions, on_cpu: bool) -> None:
         from vllm.engine.arg_utils import EngineArgs
@@ -59,12 +50,7 @@ class VllmCore:
         self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
 
     def add(self, name: str, prompt: TokenPrompt, params: Any) -> None:
-        """Submit a prompt.
-
-        Raises:
-            ValueError: The prompt is longer than `max_model_len`, or vLLM rejects it.
-            EngineError: vLLM has died.
-        """
+        """Submit a prompt. Raises ValueError."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         inputs: dict[str, Any] = {"prompt_token_ids": list(prompt.ids)}
@@ -78,11 +64,7 @@ class VllmCore:
             raise _engine_error(error) from error
 
     def step(self, timeout: float | None = None) -> list[Any]:
-        """Run one step and return its finished outputs; none if it takes longer than `timeout` seconds.
-
-        Raises:
-            EngineError: vLLM has died.
-        """
+        """Run one step and return its finished outputs; none if it takes longer than `timeout` seconds."""
         # Without a separate process, a step can raise any error of the model.
         try:
             if not self._has_output(timeout):

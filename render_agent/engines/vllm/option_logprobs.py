@@ -17,15 +17,7 @@ MAX_LOGPROB_TOKENS = 128  # vLLM's limit of log-probabilities per position
 
 
 def logprob_queries(choices: Iterable[Sequence[int]]) -> list[tuple[Prefix, list[int]]]:
-    """Return the queries that score some choices.
-
-    Args:
-        choices: The tokens of each choice.
-
-    Returns:
-        Pairs of a prefix and at most `MAX_LOGPROB_TOKENS` next tokens whose log-probabilities are needed. Every
-        combination of prefix and next token occurs in exactly one query.
-    """
+    """Return pairs of a prefix and at most MAX_LOGPROB_TOKENS next tokens; every combination occurs in exactly one pair."""
     next_tokens: dict[Prefix, dict[int, None]] = {}
     for tokens in choices:
         for index, token in enumerate(tokens):

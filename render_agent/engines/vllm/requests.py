@@ -38,14 +38,7 @@ class TokenPrompt:
 
 
 class Prompts:
-    """Builds prompts. Every image is hashed once per question.
-
-    Args:
-        processor: The model's processor.
-        model_type: `model_type` of the model's configuration.
-        options: Engine options.
-        thinking: on, off or auto.
-    """
+    """Builds prompts. Every image is hashed once per question."""
 
     def __init__(
         self, processor: Any, model_type: str, options: Mapping[str, Any], thinking: str = AUTO
@@ -66,12 +59,7 @@ class Prompts:
         self._hashes: dict[str, dict[tuple[Callable[[str], Image], str], str]] = {}
 
     def build(self, request: Request) -> TokenPrompt:
-        """Build the prompt of a request.
-
-        Raises:
-            ValueError: A text contains an image placeholder.
-            Exception: Any error that an image or a text causes in the libraries.
-        """
+        """Build the prompt of a request. Raises ValueError."""
         text: str = self.processor.apply_chat_template(
             self._escape_special_tokens(request.messages),
             tokenize=False,

@@ -67,22 +67,17 @@ class Generation:
 
 
 class VllmEngine:
-    """Runs any model that vLLM supports, with its continuous batching and prefix cache.
-
-    Args:
-        model: A bundled name, a directory, or a name on the hub.
-        revision: Branch, tag or commit on the hub.
-        options: The options; None for defaults.
-
-    Raises:
-        SetupError: vLLM is not installed or cannot run the model.
-    """
+    """Runs any model that vLLM supports, with its continuous batching and prefix cache."""
 
     name = "vllm"
     capabilities = Capabilities(streaming=True, guided_decoding=True, scoring=True)
 
     def __init__(
-        self, model: str, *, revision: str | None = None, options: VllmOptions | None = None
+        self,
+        model: str,
+        *,
+        revision: str | None = None,
+        options: VllmOptions | None = None,  # the options; None for defaults
     ) -> None:
         require_vllm()
         self.options = options = options or VllmOptions()
@@ -211,16 +206,7 @@ class VllmEngine:
         owner: Generation | ScoringRequest,
         parts: Callable[[TokenPrompt], Iterator[tuple[TokenPrompt, Any]]],
     ) -> str | None:
-        """Submit the parts of a request to vLLM.
-
-        Args:
-            request: The request.
-            owner: Receives the outputs.
-            parts: Returns prompts with vLLM's parameters, given the prompt of the request.
-
-        Returns:
-            An error message if vLLM rejects the request, otherwise None.
-        """
+        """Submit the parts of a request to vLLM."""
         # vLLM raises many kinds of errors for an image, a template or a length; they concern only this request.
         try:
             for index, (prompt, params) in enumerate(parts(self.prompts.build(request))):

@@ -70,19 +70,10 @@ TRAITS = (
 def contrasts(
     diagnoses: Iterable[Diagnosis], scenes: Mapping[str, Hashable]
 ) -> list[dict[str, Any]]:
-    """Compare wrong with right answers by trait.
+    """Compare wrong with right answers by trait: `wrong` and `right` are [answers with the trait, answers where it is known].
 
     Traits that no answer has are omitted, and so are traits shared by exactly the same answers as a more specific
     trait.
-
-    Args:
-        diagnoses: Diagnoses of questions, without counterparts.
-        scenes: Scene of each question by id.
-
-    Returns:
-        One mapping per trait of TRAITS: its name as `trait`; `wrong` and `right`, each [answers with the trait, answers
-        for which it is known]; `p` of the difference of the two shares, from a jackknife over scenes (None with too few
-        scenes); and `p_holm`, corrected over all traits.
     """
     judged_diagnoses = [d for d in diagnoses if d.cause is Cause.RIGHT or d.cause in WRONG]
     rows, groups = [], set()

@@ -47,6 +47,7 @@ _DIAGNOSED: WeakKeyDictionary[RunData, dict[str, tuple[Progress, Diagnosis]]] = 
 def diagnose_run(
     run: RunData,
     processes: int | None = None,
+    # the questions to diagnose; all questions of the run if None
     states: Sequence[QuestionState] | None = None,
 ) -> dict[str, Diagnosis]:
     """Diagnose the questions of a finished or running run.
@@ -54,18 +55,6 @@ def diagnose_run(
     Diagnoses are cached per `RunData`. A question is diagnosed again if it has progressed since the last call.
     Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is missing or the images do not
     show it (`--image-stress black`, `noise`, `shuffled`, or no images), only the camera path is diagnosed.
-
-    Args:
-        run: The run.
-        processes: Number of processes; None chooses it by the amount of work. Processes are spawned, so scripts that
-            use several need an `if __name__ == "__main__"` guard.
-        states: The questions to diagnose; all questions of the run if None.
-
-    Returns:
-        Diagnoses by question id.
-
-    Raises:
-        RunLogError: The log is damaged.
     """
     parts, cache = run.parts, _DIAGNOSED.setdefault(run, {})
     states = run.states if states is None else states

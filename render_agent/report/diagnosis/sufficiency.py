@@ -18,10 +18,6 @@ def needed_objects(question: Question, categories: Sequence[str]) -> tuple[tuple
 
     This is the only rule for several objects with the same name: counting questions need all of them, other questions
     need one.
-
-    Args:
-        question: The question.
-        categories: Category of each named box.
     """
     if base_question_type(question) == COUNTING_TYPE:
         return tuple((index,) for index in range(len(categories)))
@@ -37,11 +33,6 @@ def first_shown(
     """Return the first turn by which each category was seen clearly; None if it never was.
 
     A category counts as seen once all its `needed_objects` were.
-
-    Args:
-        question: The question.
-        categories: Category of each named box.
-        when: First turn in which each clearly seen box was clearly visible, by index in `categories`.
     """
     first_turns: dict[str, list[int | None]] = {}
     for group in needed_objects(question, categories):
@@ -54,18 +45,12 @@ def first_shown(
 
 
 def saw_all_objects(
-    question: Question, first_turns: Mapping[str, int | None], coverage: float | None
+    question: Question,
+    first_turns: Mapping[str, int | None],  # as returned by `first_shown`
+    # share of the room's visible surface that was seen, 0 to 1; None if not measured
+    coverage: float | None,
 ) -> bool | None:
-    """Return whether all objects of the question were seen clearly.
-
-    Args:
-        question: The question.
-        first_turns: As returned by `first_shown`.
-        coverage: Share of the room's visible surface that was seen, 0 to 1; None if not measured.
-
-    Returns:
-        None if unknown: a named object has no boxes, or the question is about the order in a video.
-    """
+    """Return whether all objects of the question were seen clearly; None if their boxes are unknown, or for an order in a video."""
     kind = base_question_type(question)
     if kind == ROOM_SIZE_TYPE:
         return None if coverage is None else coverage >= MIN_ROOM_COVERAGE

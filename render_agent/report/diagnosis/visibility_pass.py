@@ -39,26 +39,11 @@ def measure_scene(
     renderer: Renderer,
     scene: Scene,
     space: Callable[[], FreeSpace],
-    facts: Facts | None,
-    size: tuple[int, int],
+    facts: Facts | None,  # ground truth, in the scene frame
+    size: tuple[int, int],  # width and height of the views in pixels
     states: Sequence[QuestionState],
 ) -> dict[str, Visibility]:
-    """Measure the visibility for all questions about a scene.
-
-    Args:
-        renderer: Renders the views again.
-        scene: The scene.
-        space: Returns the free space of the scene.
-        facts: Ground truth, in the scene frame.
-        size: Width and height of the views in pixels.
-        states: The questions with their turns.
-
-    Returns:
-        Visibility by question id.
-
-    Raises:
-        RenderError: The scene cannot be rendered.
-    """
+    """Measure the visibility for all questions about a scene."""
     room = RoomVisibility(scene, space, facts or NO_FACTS, size)
     renderer = without_colours(renderer)
     names_by_id = {state.id: named_categories(state.question) for state in states}

@@ -15,18 +15,7 @@ def select_questions(
     types: Collection[str] = (),
     least_score: float | None = None,
 ) -> list[RunData]:
-    """Return the runs, restricted to the selected questions. Duplicate run names get a suffix ~2, ~3, …
-
-    Args:
-        runs: The runs.
-        ids: Question ids; all if empty.
-        types: Question types; all if empty.
-        least_score: Minimum score, 0 to 1, for the scene as shown, which may be mirrored.
-
-    Raises:
-        UsageError: No run has an id or a type.
-        RunLogError: A log is damaged.
-    """
+    """Return the runs, restricted to the selected questions. Duplicate run names get a suffix ~2, ~3, …"""
     rows = [row for run in runs for row in run.rows.values()]
     for wanted_values, known_values, noun in (
         (ids, {row.question_id for row in rows}, "question with id"),

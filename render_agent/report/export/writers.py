@@ -57,23 +57,7 @@ class ExportOptions:
 
 
 def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
-    """Export the questions of runs.
-
-    Args:
-        runs: The runs, restricted to the selected questions.
-        form: The format, a value of `--format`.
-        to: The file to write, or the folder for formats with several files: one Inspect log per run,
-            one Rerun recording per question.
-        options: Options of the formats.
-
-    Returns:
-        A description of the output, such as "3 rows".
-
-    Raises:
-        UsageError: No questions are selected, or `to` exists.
-        SetupError: A library is missing, or `to` cannot be written.
-        RunLogError: The log of a run is damaged.
-    """
+    """Export the questions of runs."""
     if not any(run.states for run in runs):
         raise UsageError("nothing to export: no questions are selected")
     folder = _is_folder(runs, form, to)
@@ -187,17 +171,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:
-    """Check that an export may be written to `to`.
-
-    Args:
-        to: The destination of the export.
-        runs: Run folders, which are never written to.
-        folder: True if `to` is a folder, False if it is a file.
-        force: Allow existing files to be replaced.
-
-    Raises:
-        UsageError: `to` exists, is in a run folder, or is a file instead of a folder or vice versa.
-    """
+    """Check that an export may be written to `to`."""
     for run in runs:
         if to.resolve().is_relative_to(run.resolve()):
             raise UsageError(f"--to {to} is inside the run folder {run}. Choose another location.")
@@ -213,11 +187,7 @@ def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) ->
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Context manager for a temporary path of the same name that atomically replaces `file` on exit.
-
-    Raises:
-        SetupError: The file cannot be written.
-    """
+    """Context manager for a temporary path of the same name that atomically replaces `file` on exit."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:

@@ -17,19 +17,17 @@ from render_agent.views.image_store import safe_name
 REPORT = "report"  # folder of the pages in the run folder; images are in the sibling folder `views`
 
 
-def build_report(run: RunData, *, processes: int | None = None, diagnose: bool = True) -> Path:
+def build_report(
+    run: RunData,
+    *,
+    # number of processes; if None, one per core, or fewer for a small run
+    processes: int | None = None,
+    diagnose: bool = True,
+) -> Path:
     """Write the report of a finished or running run and return the path of its index page.
 
     The pages are written to a new folder, which then atomically replaces an existing report. If the run has one
     question, its page is the report.
-
-    Args:
-        run: The run.
-        processes: Number of processes; if None, one per core, or fewer for a small run.
-        diagnose: Measure visibility. Without it, pages have no causes, coverage or sightings.
-
-    Raises:
-        RunLogError: The log is damaged or the folder cannot be written.
     """
     require("a report", "matplotlib")
     diagnoses = diagnose_run(run, processes) if diagnose else {}
@@ -44,12 +42,7 @@ def build_report(run: RunData, *, processes: int | None = None, diagnose: bool =
 
 
 def missing_assets(run: RunData, pages: Path) -> list[str]:
-    """Return warnings about unreadable scans and missing images.
-
-    Args:
-        run: The run.
-        pages: The folder of its report.
-    """
+    """Return warnings about unreadable scans and missing images."""
     with_poses = [state for state in run.states if next(camera_poses(state), None)]
     scenes = {state.question.scene for state in with_poses}
     no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]

@@ -23,20 +23,7 @@ START = b"""<!doctype html>
 
 
 def bundle(run: RunData, pages: Path, to: Path) -> int:
-    """Write the report, images, results and options of a run, without paths, servers and keys.
-
-    Args:
-        run: The run.
-        pages: The folder of its report.
-        to: A new or empty folder, or a .zip file.
-
-    Returns:
-        Number of files in the bundle.
-
-    Raises:
-        UsageError: `to` is in use, see `check_free`.
-        RunLogError: The bundle cannot be written.
-    """
+    """Write the report, images, results and options of a run, without paths, servers and keys."""
     check_free(to)
     if to.suffix == ".zip":
         return _write_zip(run, pages, to)
@@ -54,11 +41,7 @@ def bundle(run: RunData, pages: Path, to: Path) -> int:
 
 
 def check_free(to: Path) -> None:
-    """Check that a bundle can be written to `to`, before the report is built.
-
-    Raises:
-        UsageError: `to` is a file that is not a bundle, or a folder that is not empty.
-    """
+    """Check that a bundle can be written to `to`, before the report is built."""
     if to.suffix == ".zip":
         if to.exists() and not _is_bundle(to):
             raise UsageError(f"{to} exists and is not a bundle. Choose another name.")

@@ -41,15 +41,13 @@ def frame(run: RunData) -> dict[str, Any]:
     return {"name": run.name, "stamps": banners(run), "notes": notes(run)}
 
 
-def write_page(file: Path, template: str, frame: Mapping[str, Any], **values: Any) -> None:
-    """Render a template of `report/pages` to a file.
-
-    Args:
-        file: The page to write.
-        template: File name of the template.
-        frame: Variables common to all pages, see `frame`.
-        **values: Variables of this page.
-    """
+def write_page(
+    file: Path,
+    template: str,
+    frame: Mapping[str, Any],  # variables common to all pages, see `frame`
+    **values: Any,
+) -> None:
+    """Render a template of `report/pages` to a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(render_page(template, frame, **values).encode("utf-8"))
 

@@ -18,13 +18,11 @@ def cell_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def table_script(rows: Sequence[Row], columns: Iterable[Column] = ()) -> bytes:
-    """Return the content of `questions.js`, an ASCII script that sets window.REPORT.
-
-    Args:
-        rows: One row per question. The script can filter and sort by every key.
-        columns: The columns to display.
-    """
+def table_script(
+    rows: Sequence[Row],  # one row per question. The script can filter and sort by every key.
+    columns: Iterable[Column] = (),
+) -> bytes:
+    """Return the content of `questions.js`, an ASCII script that sets window.REPORT."""
     names = list(rows[0]) if rows else []
     data = {
         "columns": names,

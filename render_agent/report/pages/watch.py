@@ -32,20 +32,12 @@ def report_routes(run: RunData) -> list[BaseRoute]:
 def watch_run(
     run: RunData,
     port: int,
-    on_start: Callable[[str], None],
+    on_start: Callable[[str], None],  # called with the address once the first report is written
     *,
     processes: int | None = None,
     diagnose: bool = True,
 ) -> None:
-    """Serve the report of a run and update it while the run is active, until interrupted (Ctrl-C).
-
-    Args:
-        run: The run.
-        port: TCP port; 0 picks a free one.
-        on_start: Called with the address once the first report is written.
-        processes: As for `build_report`.
-        diagnose: As for `build_report`.
-    """
+    """Serve the report of a run and update it while the run is active, until interrupted (Ctrl-C)."""
     with closing(LocalServer(port)) as server:
         server.start(report_routes(run))
         has_started = False

@@ -28,12 +28,7 @@ INDEX = "index.html"
 
 
 class ReportQueue:
-    """Writes reports in the thread that calls `serve`, one at a time, so that Ctrl-C also interrupts a report.
-
-    Args:
-        processes: As for `build_report`.
-        diagnose: As for `build_report`.
-    """
+    """Writes reports in the thread that calls `serve`, one at a time, so that Ctrl-C also interrupts a report."""
 
     def __init__(self, processes: int | None, *, diagnose: bool) -> None:
         self._processes, self._diagnose = processes, diagnose
@@ -123,18 +118,7 @@ def watch_all(
     processes: int | None = None,
     diagnose: bool = True,
 ) -> None:
-    """Serve the page over all runs of a folder until interrupted (Ctrl-C).
-
-    Args:
-        output: The folder of the run folders.
-        port: TCP port; 0 picks a free one.
-        on_start: Called with the address.
-        processes: As for `build_report`.
-        diagnose: As for `build_report`.
-
-    Raises:
-        RunLogError: There are no runs.
-    """
+    """Serve the page over all runs of a folder until interrupted (Ctrl-C)."""
     page_values(output, lambda run: True)
     reports = ReportQueue(processes, diagnose=diagnose)
     with closing(LocalServer(port)) as server:

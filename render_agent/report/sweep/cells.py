@@ -46,16 +46,7 @@ def is_complete(run: RunData) -> bool:
 
 
 def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool = True) -> None:
-    """Check that every cell that has not started can start, without loading a model.
-
-    Args:
-        sweep: The sweep.
-        started: Runs of the started cells, by label.
-        run_code: Also execute the file of a policy to check that it works.
-
-    Raises:
-        SetupError: A cell cannot start; the message names it.
-    """
+    """Check that every cell that has not started can start, without loading a model."""
     for cell in sweep.cells:
         if cell.label in started:
             continue
@@ -67,17 +58,12 @@ def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool 
             raise type(error)(f"{cell.label}: {error}") from error
 
 
-def run_cell(cell: SweepRun, started: RunData | None, watch: Watch) -> None:
-    """Run a cell to completion, resuming it if it was started.
-
-    Args:
-        cell: The cell.
-        started: Its run, None if it has not started.
-        watch: Runs and displays the run.
-
-    Raises:
-        SetupError, EngineError, RunLogError: The run had to stop. The same command resumes it.
-    """
+def run_cell(
+    cell: SweepRun,
+    started: RunData | None,  # its run, None if it has not started
+    watch: Watch,
+) -> None:
+    """Run a cell to completion, resuming it if it was started."""
     changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
     watch(
         start_run(cell.config) if started is None else resume_run(started, changes, allow_code=True)

@@ -68,16 +68,7 @@ class Sweep:
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
-    """Read a sweep from a YAML file.
-
-    Args:
-        file: The sweep file.
-        typed: Command-line options, which override the common options of the file.
-        output: The folder in which `sweep_NAME`, the folder of the runs, will be created.
-
-    Raises:
-        UsageError: The file cannot be read, an option is invalid, or two cells are the same run.
-    """
+    """Read a sweep from a YAML file."""
     plan = _read(file)
     try:
         cells = tuple(_cells(plan, typed, output / f"sweep_{plan.name or file.stem}"))

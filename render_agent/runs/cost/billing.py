@@ -17,15 +17,11 @@ DECIMALS = 6  # of a stored cost in US dollars
 
 @dataclass(frozen=True, slots=True)
 class Billing:
-    """The price of a run's model, and whether its verifiers ask the same model.
+    """The price of a run's model, and whether its verifiers ask the same model."""
 
-    Attributes:
-        price: Price of the model; None if it is unknown.
-        includes_verifiers: True if verifiers use the same model. The tokens of a judge with its own model are free.
-    """
-
-    price: Price | None = None
+    price: Price | None = None  # price of the model; None if it is unknown
     includes_verifiers: bool = False
+    """True if verifiers use the same model. The tokens of a judge with its own model are free."""
 
     def cost_of_turn(self, turn: Turn) -> float:
         """Return the cost of a turn and its belief probe in USD; 0 without a price."""

@@ -23,17 +23,12 @@ class Budget:
 
     A turn is refused if the cost so far, and the mean cost of a turn for it and for those in flight, exceed the limit.
     The first turns in flight are admitted without a mean. Turns without reported tokens count as mean ones.
-
-    Args:
-        billing: Gives the cost of turns.
-        limit: In USD, over all parts of the run; None for no limit.
-        states: The questions with the turns that were taken before.
     """
 
     def __init__(
         self,
         billing: Billing = UNPRICED,
-        limit: float | None = None,
+        limit: float | None = None,  # in USD, over all parts of the run; None for no limit
         states: Sequence[QuestionState] = (),
     ) -> None:
         turns = [turn for state in states for turn in state.turns]
@@ -69,14 +64,13 @@ class Budget:
             raise OverBudgetError("the run has reached --max-cost")
         self._in_flight.add(question_id)
 
-    def settle(self, question_id: str, turn: Turn | None, cost: TurnCost) -> None:
-        """Add the cost of a turn that was admitted.
-
-        Args:
-            question_id: Its question.
-            turn: The turn; None if it failed.
-            cost: Its replies and verdicts.
-        """
+    def settle(
+        self,
+        question_id: str,
+        turn: Turn | None,  # the turn; None if it failed
+        cost: TurnCost,
+    ) -> None:
+        """Add the cost of a turn that was admitted."""
         if question_id not in self._in_flight:
             return
         self._in_flight.remove(question_id)

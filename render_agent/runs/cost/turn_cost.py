@@ -33,14 +33,7 @@ class TurnCost:
         return Tokens.total(part.tokens for part in self.parts)
 
     def seconds(self, rendering: float, elapsed: float, first_reply: Reply) -> Seconds:
-        """Return the time of a turn by activity, rounded so that a run read from disk has the same totals.
-
-        Args:
-            rendering: Seconds spent rendering its views.
-            elapsed: Seconds since rendering ended.
-            first_reply: Reply to the turn's first request. Generation time is the turn's share of all batches, scaled
-                to the batch size of this reply.
-        """
+        """Return the time of a turn by activity, rounded so that a run read from disk has the same totals."""
         share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
         times = (rendering, max(0.0, elapsed - first_reply.seconds), share * first_reply.batch_size)
         return Seconds(*(round(part, 4) for part in times))

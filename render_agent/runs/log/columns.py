@@ -15,29 +15,19 @@ _KINDS: dict[Any, Kind] = {str: "text", int: "int", float: "float", bool: "bool"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table column. Annotates a field of the struct that represents a row.
-
-    Attributes:
-        header: Column heading in the report.
-        saved: True if the column is in `results.json` and `results.csv`, False if only in exports and data frames.
-        cell: Cell style in the report; None omits the column.
-        wide_only: True if narrow screens hide the column.
-        filter: True if the report can be filtered by the column.
-        decimals: Decimals of a share that the report shows in percent.
-        name: Name of the field, set by `columns_of`.
-        kind: Type of the values, set by `columns_of`.
-        optional: True if the field has a default, set by `columns_of`.
-    """
+    """A table column. Annotates a field of the struct that represents a row."""
 
     header: str = ""
     saved: bool = False
+    """True if the column is in `results.json` and `results.csv`, False if only in exports and data frames."""
     cell: Literal["question", "mark", "answer", "number", "text"] | None = None
-    wide_only: bool = False
-    filter: bool = False
-    decimals: int | None = None
-    name: str = ""
-    kind: Kind = "text"
-    optional: bool = False
+    """Cell style in the report; None omits the column."""
+    wide_only: bool = False  # True if narrow screens hide the column
+    filter: bool = False  # True if the report can be filtered by the column
+    decimals: int | None = None  # decimals of a share that the report shows in percent
+    name: str = ""  # name of the field, set by `columns_of`
+    kind: Kind = "text"  # type of the values, set by `columns_of`
+    optional: bool = False  # True if the field has a default, set by `columns_of`
 
     @property
     def classes(self) -> str:

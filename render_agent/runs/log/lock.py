@@ -42,14 +42,7 @@ def _locked_error(folder: Path, file: TextIO) -> RunLogError:
 
 
 class FolderLock:
-    """Locks a run folder until `close` or until the process ends.
-
-    Attributes:
-        warning: Message for the user if the file system does not support locks.
-
-    Raises:
-        RunLogError: Another process, named in the message, holds the lock, or the lock file cannot be written.
-    """
+    """Locks a run folder until `close` or until the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -63,16 +63,7 @@ class RunLog:
 
     @classmethod
     def create(cls, output: Path, kind: str, record: Mapping[str, Any]) -> RunLog:
-        """Create a run folder named after the current time and write its `config.json`.
-
-        Args:
-            output: Folder for run folders.
-            kind: `batched` or `single`.
-            record: Content of `config.json`.
-
-        Raises:
-            RunLogError: The folder cannot be written.
-        """
+        """Create a run folder named after the current time and write its `config.json`."""
         make_folders(output, durable=True)
         path = new_folder(output, kind)
         try:
@@ -110,9 +101,6 @@ class RunLog:
         """Write appended lines durably.
 
         Images are durable before their turn is appended, so every file mentioned in a line exists.
-
-        Raises:
-            RunLogError: The disk is full, or the folder is gone.
         """
         if not self._pending:
             return
@@ -168,11 +156,7 @@ class RunLog:
 
 
 def new_folder(output: Path, kind: str) -> Path:
-    """Create a folder named after the current time, or the next second that is free.
-
-    Raises:
-        RunLogError: The folder cannot be written.
-    """
+    """Create a folder named after the current time, or the next second that is free."""
     time = datetime.now()
     while True:
         name = time.strftime(NAME_FORMAT)

@@ -65,17 +65,14 @@ def check_ray(config: RunConfig) -> None:
 
 
 @contextmanager
-def cluster(address: str | None, workers: int) -> Iterator[Any]:
+def cluster(
+    # address of the cluster; None starts one on this machine that ends with the context
+    address: str | None,
+    workers: int,
+) -> Iterator[Any]:
     """Yield Ray, connected to a cluster.
 
     Uses an existing connection of the program, and leaves it open. Ray's output goes to the log.
-
-    Args:
-        address: Address of the cluster; None starts one on this machine that ends with the context.
-        workers: Number of CPUs of the local cluster.
-
-    Raises:
-        SetupError: The cluster does not answer.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -128,12 +125,7 @@ def _connect(ray: Any, address: str | None, workers: int) -> None:
 
 
 def resources(config: RunConfig, cluster_gpus: float | None) -> dict[str, Any]:
-    """Return the resources that a worker requests from Ray.
-
-    Args:
-        config: Options of the worker.
-        cluster_gpus: Number of GPUs in the cluster; None on this machine, on which devices are specified by name.
-    """
+    """Return the resources that a worker requests from Ray."""
     if cluster_gpus is None:
         return {"num_cpus": 1, "num_gpus": 0}
     on_gpu = engine_traits(config.engine).loads_weights and (

@@ -296,12 +296,6 @@ def worker_share(questions: int, batch_size: int, workers: int, free: int) -> in
 
     It is less than a batch only if other idle workers would otherwise get nothing, and at most MAX_BATCHES_PER_TASK
     batches.
-
-    Args:
-        questions: Remaining questions.
-        batch_size: Preferred batch size of the worker.
-        workers: Number of workers.
-        free: Number of idle workers, including this one.
     """
     half = ceil(questions / (2 * workers))
     full_batch = min(batch_size, ceil(questions / free))
@@ -317,23 +311,7 @@ def dispatch(
     play: Play,
     digests: Mapping[str, Any],
 ) -> None:
-    """Run all active questions to completion in worker processes.
-
-    Args:
-        config: Options of the run, including workers, devices and Ray.
-        states: Questions of the run.
-        log: The log.
-        observer: Receives every turn and failure.
-        make_engine: Creates the engine; called in the workers.
-        play: Runs questions; called in the workers.
-        digests: SHA-256 of the inputs of the run.
-
-    Raises:
-        SetupError: No worker can be set up.
-        EngineError: All workers died, or their engines failed.
-        RunStoppedError: Too many questions failed.
-        RunLogError: The log cannot be written.
-    """
+    """Run all active questions to completion in worker processes. Raises RunStoppedError."""
     configs = worker_configs(config)
     scenes = {state.question.scene for state in states if state.active}
     configs = configs[: max(1, len(scenes))]

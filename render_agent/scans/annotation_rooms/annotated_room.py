@@ -52,9 +52,6 @@ def build_annotated_room(annotation: SceneAnnotation, source: Path | None = None
 
     The floor has exactly the annotated area, half-metre tiles and low walls, and is at the height of the lowest box
     corner. Only the edges are drawn of a box that contains another one. The world frame is that of the annotations.
-
-    Raises:
-        SceneError: There are no boxes, or they are too far apart to be in one room.
     """
     boxes = annotation.objects
     if not boxes:

@@ -47,22 +47,14 @@ class BoxedObject(OrientedBox):
 
 @dataclass(frozen=True, eq=False)
 class SceneAnnotation:
-    """The official annotations of one scene.
-
-    Attributes:
-        dataset: Name of the dataset.
-        scene: Name of the scene.
-        counts: Objects per category as counted by the benchmark, which may differ from the number of boxes.
-        room_size: Square metres.
-        room_centre: (3,) metres, or None if not given.
-        objects: The annotated objects.
-    """
+    """The official annotations of one scene."""
 
     dataset: str
     scene: str
     counts: Mapping[str, int]
-    room_size: float
-    room_centre: FloatArray | None
+    """Objects per category as counted by the benchmark, which may differ from the number of boxes."""
+    room_size: float  # square metres
+    room_centre: FloatArray | None  # (3,) metres, or None if not given
     objects: tuple[BoxedObject, ...]
 
 
@@ -82,11 +74,7 @@ def find_annotation_files(path: Path) -> list[Path]:
 
 
 def read_annotations(path: Path) -> dict[str, SceneAnnotation]:
-    """Return the annotations in a file, or in all annotation files in a folder, by scene.
-
-    Raises:
-        QuestionsError: There are no annotations, or a file is not in the official format.
-    """
+    """Return the annotations in a file, or in all annotation files in a folder, by scene."""
     annotations: dict[str, SceneAnnotation] = {}
     for file in find_annotation_files(path):
         try:

@@ -15,17 +15,12 @@ CELL_METRES = 0.2  # approximate side of the floor's cells
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """A floor of square cells, rotated about the world's z axis.
-
-    Attributes:
-        cells: (n, 2) integers, unique. A cell's lowest corner is at cell × side in the rotated frame.
-        side: Side of a cell in metres.
-        turn: (2, 2), the axes of the rotated frame as rows.
-    """
+    """A floor of square cells, rotated about the world's z axis."""
 
     cells: NDArray[np.int64]
-    side: float
-    turn: FloatArray
+    """(n, 2) integers, unique. A cell's lowest corner is at cell × side in the rotated frame."""
+    side: float  # side of a cell in metres
+    turn: FloatArray  # (2, 2), the axes of the rotated frame as rows
 
     @property
     def area(self) -> float:
@@ -51,16 +46,16 @@ class Floor:
         return np.stack([squares[number, first], squares[number, (first + 1) % 4]], axis=1)
 
 
-def floor_under(corners: FloatArray, directions: FloatArray, area: float) -> Floor:
+def floor_under(
+    corners: FloatArray,  # corners of the boxes, (b, 8, 3) metres, world frame
+    # horizontal edges of the boxes, (d, 2) metres; the floor is parallel to most of them
+    directions: FloatArray,
+    area: float,  # square metres
+) -> Floor:
     """Construct a floor of exactly `area` square metres under boxes.
 
     If the area is large enough, the floor is a rectangle around the boxes; otherwise, the part of that rectangle that
     is nearest to the boxes.
-
-    Args:
-        corners: Corners of the boxes, (b, 8, 3) metres, world frame.
-        directions: Horizontal edges of the boxes, (d, 2) metres; the floor is parallel to most of them.
-        area: Square metres.
     """
     turn = _turn(directions)
     count = max(1, round(area / CELL_METRES**2))

@@ -39,9 +39,6 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
 
     Returns None if there is no alignment: the scan is not from ScanNet, or its text file is missing or has no
     axisAlignment.
-
-    Raises:
-        SceneError: The axisAlignment is not a rotation and translation.
     """
     path = alignment_file(scan)
     if path is None or not path.is_file():

@@ -37,29 +37,18 @@ ScanKind = Literal["mesh", "cloud", "splat"]
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """The content of a scan file.
+    """The content of a scan file."""
 
-    Attributes:
-        points: (n, 3) float32 or float64, metres, possibly with NaN or infinity.
-        colours: (n, 3) uint8 sRGB, or None.
-        faces: (m, 3) integer vertex indices; None for a point cloud.
-        origin: Offset in metres that was subtracted from all points.
-        texture: As in `Scene`.
-        gaussians: As in `Scene`.
-        notes: As in `Scene`.
-        up: Up axis, if the file specifies it.
-        metres: Length of the file's unit in metres, if the file specifies it.
-    """
-
-    points: NDArray[Any]
-    colours: NDArray[np.uint8] | None = None
-    faces: NDArray[Any] | None = None
+    points: NDArray[Any]  # (n, 3) float32 or float64, metres, possibly with NaN or infinity
+    colours: NDArray[np.uint8] | None = None  # (n, 3) uint8 sRGB, or None
+    faces: NDArray[Any] | None = None  # (m, 3) integer vertex indices; None for a point cloud
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Offset in metres that was subtracted from all points."""
     texture: Texture | None = None
     gaussians: Gaussians | None = None
     notes: tuple[str, ...] = ()
-    up: Axis | None = None
-    metres: float | None = None
+    up: Axis | None = None  # up axis, if the file specifies it
+    metres: float | None = None  # length of the file's unit in metres, if the file specifies it
 
 
 def upright_turn(up: Axis) -> NDArray[np.float64]:
@@ -76,21 +65,12 @@ def upright_turn(up: Axis) -> NDArray[np.float64]:
 
 def transform_scan(
     scan: Scan,
+    # rotation, (3, 3). Rotations that only permute axes are exact.
     turn: NDArray[np.float64] | None = None,
     scale: float = 1.0,
-    shift: NDArray[np.float64] | None = None,
+    shift: NDArray[np.float64] | None = None,  # (3,) metres
 ) -> Scan:
-    """Rotate, then scale, then shift a scan, including everything with a direction or size.
-
-    Args:
-        scan: The scan.
-        turn: Rotation, (3, 3). Rotations that only permute axes are exact.
-        scale: Positive factor.
-        shift: (3,) metres.
-
-    Returns:
-        The transformed scan, with float64 points if they may need the precision.
-    """
+    """Rotate, then scale, then shift a scan, including everything with a direction or size."""
     points, gaussians = scan.points, scan.gaussians
     # Non-finite vertices are dropped later.
     with np.errstate(invalid="ignore", over="ignore"):
@@ -118,9 +98,6 @@ def clean_scan(scan: Scan, path: Path) -> Scan:
     """Return the scan with finite float32 points near zero and valid int32 faces.
 
     Non-finite vertices and their faces are dropped, which adds a note.
-
-    Raises:
-        SceneError: A face index is out of range, or no surface remains.
     """
     count = len(scan.points)
     if scan.faces is not None:
@@ -143,15 +120,13 @@ def invalid_note(num_bad: int, count: int) -> tuple[str, ...]:
     return (f"{num_bad:,} of {count:,} points have invalid coordinates and were dropped",)
 
 
-def check_corners(path: Path, faces: NDArray[Any], count: int, first: int = 0) -> None:
-    """Raise SceneError if faces, of any shape, refer to vertices that do not exist.
-
-    Args:
-        path: The file.
-        faces: Indices from 0.
-        count: The number of vertices.
-        first: The index of the first vertex in the file, for the message.
-    """
+def check_corners(
+    path: Path,
+    faces: NDArray[Any],
+    count: int,
+    first: int = 0,  # the index of the first vertex in the file, for the message
+) -> None:
+    """Raise SceneError if faces, of any shape, refer to vertices that do not exist."""
     if faces.size:
         lowest, highest = int(faces.min()), int(faces.max())
         if lowest < 0 or highest >= count:

@@ -12,12 +12,7 @@ MAX_SHARE = 1.01
 
 
 def colour_bits(top: float, *, are_integers: bool = False) -> int:
-    """Return the bits per channel of colours whose maximum is `top`: 8, 16, or 0 for values from 0 to 1.
-
-    Args:
-        top: Maximum of all channels of all points.
-        are_integers: Whether the file declares an integer type. Those never range from 0 to 1.
-    """
+    """Return the bits per channel of colours whose maximum is `top`: 8, 16, or 0 for values from 0 to 1."""
     if top <= MAX_SHARE and not are_integers:
         return 0
     return 16 if top > 255 else 8

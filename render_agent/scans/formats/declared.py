@@ -51,11 +51,7 @@ def up_of_comments(comments: Iterable[str]) -> Axis | None:
 
 
 class Declared:
-    """The names that a file declares, minus those its reader uses.
-
-    Args:
-        names: Properties, columns, elements, images and so on.
-    """
+    """The names that a file declares, minus those its reader uses."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._unused = dict.fromkeys(names)

@@ -39,18 +39,12 @@ def thin_cloud(scan: Scan, max_points: int = MAX_POINTS) -> Scan:
 
 
 def cell_means(
-    points: NDArray[Any], values: NDArray[np.float32], cell: float
+    # (n, 3), finite, in any unit. Points too far out to be part of a room are dropped.
+    points: NDArray[Any],
+    values: NDArray[np.float32],  # (n, k); NaN entries are ignored
+    cell: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """Average points and values per cubic cell.
-
-    Args:
-        points: (n, 3), finite, in any unit. Points too far out to be part of a room are dropped.
-        values: (n, k); NaN entries are ignored.
-        cell: Side of a cell in the unit of the points.
-
-    Returns:
-        Mean positions, (c, 3) float64, and mean values, (c, k), NaN if all values in a cell are.
-    """
+    """Return the mean positions, (c, 3) float64, and values, (c, k), per cubic cell; NaN if all of its values are."""
     middle = np.median(points[:: max(1, len(points) // SAMPLED_POINTS)], axis=0).astype(np.float64)
     keys = np.zeros(len(points), np.int64)
     inside = np.ones(len(points), bool)

@@ -27,29 +27,22 @@ from render_agent.scans.formats.usd.stage import read_usd
 
 @dataclass(frozen=True)
 class Format:
-    """A scan format.
-
-    Attributes:
-        name: Name shown to users.
-        suffixes: File name suffixes.
-        read: Reads a file of the given size in bytes; returns the scan with the file's axes and unit.
-        magic: First bytes of a file, which take precedence over its suffix; empty if the format has none.
-        up: Up axis of the format, unless a file specifies another; None if the format has none.
-        unit: Unit of the format, unless a file specifies another; None if the format has none.
-        needs: Optional modules that the reader imports.
-        kind: Usual kind of scan.
-        packed: Detects compressed files from their first bytes.
-    """
+    """A scan format."""
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, int], Scan]
+    """Reads a file of the given size in bytes; returns the scan with the file's axes and unit."""
     magic: tuple[bytes, ...] = ()
+    """First bytes of a file, which take precedence over its suffix; empty if the format has none."""
     up: Axis | None = None
+    """Up axis of the format, unless a file specifies another; None if the format has none."""
     unit: Unit | None = None
-    needs: tuple[str, ...] = ()
+    """Unit of the format, unless a file specifies another; None if the format has none."""
+    needs: tuple[str, ...] = ()  # optional modules that the reader imports
     kind: ScanKind = "mesh"
     packed: Callable[[bytes], bool] = lambda start: False
+    """Detects compressed files from their first bytes."""
 
     def begins(self, start: bytes) -> bool:
         """Return True if a file with these first bytes has this format, whatever its suffix."""

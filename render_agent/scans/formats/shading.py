@@ -120,20 +120,14 @@ def _subdivide(scan: Scan) -> Scan:
 
 
 def occlusion(
-    points: NDArray[np.float32],
-    faces: NDArray[np.int32],
-    places: NDArray[np.float32],
-    normals: NDArray[np.float32],
+    points: NDArray[np.float32],  # vertices, (n, 3) metres
+    faces: NDArray[np.int32],  # (m, 3)
+    places: NDArray[np.float32],  # (k, 3) metres
+    normals: NDArray[np.float32],  # unit vectors towards the visible side, (k, 3)
 ) -> NDArray[np.float32]:
     """Return the ambient occlusion at places on a mesh, (k,), from 0 on a bare plane to 1 in a corner.
 
     Occupied cells of a grid are blurred, and the result is sampled in front of each place.
-
-    Args:
-        points: Vertices, (n, 3) metres.
-        faces: (m, 3).
-        places: (k, 3) metres.
-        normals: Unit vectors towards the visible side, (k, 3).
     """
     from scipy.ndimage import gaussian_filter, map_coordinates
 

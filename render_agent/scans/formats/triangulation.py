@@ -39,16 +39,11 @@ def triangles(polygons: Polygons, points: NDArray[Any]) -> NDArray[Any]:
     return non_empty[0] if len(non_empty) == 1 else np.concatenate(non_empty)
 
 
-def triangle_corners(faces: NDArray[Any], points: NDArray[Any]) -> list[tuple[slice, Corners]]:
-    """Return the corners of the triangles of polygons, chunk by chunk.
-
-    Args:
-        faces: (n, k) valid indices into `points`, k > 2.
-        points: (p, 3).
-
-    Returns:
-        Chunks of faces, each with the corner numbers of their triangles, (rows, k - 2, 3) from 0 to k - 1.
-    """
+def triangle_corners(
+    faces: NDArray[Any],  # (n, k) valid indices into `points`, k > 2
+    points: NDArray[Any],  # (p, 3)
+) -> list[tuple[slice, Corners]]:
+    """Return chunks of faces, each with the corner numbers of their triangles, (rows, k - 2, 3)."""
     count, num_corners = faces.shape
     fan = np.array([(0, corner, corner + 1) for corner in range(1, num_corners - 1)])
     step = max(1, CORNERS_PER_CHUNK // num_corners)

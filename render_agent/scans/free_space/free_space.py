@@ -41,24 +41,17 @@ LEVEL_METRES = 0.3  # surface within this height of the floor or ceiling belongs
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """Free space of a scene. Thread-safe; build it with `of`.
+    """Free space of a scene. Thread-safe; build it with `of`."""
 
-    Attributes:
-        tree: Surface samples, metres, world frame.
-        bounds: (2, 3) metres, the box in which a camera stays.
-        floor: Height of the floor in metres.
-        ceiling: Height of the ceiling in metres.
-        top: Height of the top of the scan in metres.
-        mirrored_at: As in the scene. Places are found in the unmirrored scene and then mirrored, so that both scenes
-            have the same places.
-    """
-
-    tree: cKDTree
-    bounds: FloatArray
-    floor: float
-    ceiling: float
-    top: float
+    tree: cKDTree  # surface samples, metres, world frame
+    bounds: FloatArray  # (2, 3) metres, the box in which a camera stays
+    floor: float  # height of the floor in metres
+    ceiling: float  # height of the ceiling in metres
+    top: float  # height of the top of the scan in metres
     mirrored_at: float | None = None
+    """As in the scene. Places are found in the unmirrored scene and then mirrored, so that both scenes have
+    the same places.
+    """
     _areas: dict[float, FloatArray] = field(init=False, default_factory=dict)
 
     @classmethod
@@ -94,20 +87,15 @@ class FreeSpace:
         return float(self._clearances(np.asarray(position, np.float64)[None])[0])
 
     def advance(
-        self, start: Position, offset: Position, radius: float = CLEARANCE_METRES
+        self,
+        start: Position,  # (3,) metres, world frame
+        offset: Position,  # (3,) metres, the requested move
+        radius: float = CLEARANCE_METRES,  # clearance to keep, in metres
     ) -> tuple[FloatArray, Obstacle | None]:
-        """Move from `start` along `offset` until an obstacle or the bounds.
+        """Move from `start` along `offset` until an obstacle or the bounds; return the end, (3,) metres, and the obstacle, if any.
 
         The move stops before it comes closer than `radius` to a surface. A move that starts closer may not come any
         closer.
-
-        Args:
-            start: (3,) metres, world frame.
-            offset: (3,) metres, the requested move.
-            radius: Clearance to keep, in metres.
-
-        Returns:
-            The end position and the obstacle; exactly `start + offset` and None if the move is completed.
         """
         start, offset = np.array(start, np.float64), np.array(offset, np.float64)
         length = float(np.linalg.norm(offset))
@@ -229,14 +217,12 @@ def _samples(scene: Scene) -> NDArray[np.float32]:
     return samples
 
 
-def _last_step(clearances: FloatArray, last: int, radius: float) -> int:
-    """Return the step to stop at: `last`, or slightly earlier so that the camera does not get stuck.
-
-    Args:
-        clearances: Clearance of each step in metres.
-        last: Last allowed step.
-        radius: Required clearance in metres.
-    """
+def _last_step(
+    clearances: FloatArray,  # clearance of each step in metres
+    last: int,
+    radius: float,  # required clearance in metres
+) -> int:
+    """Return the step to stop at: `last`, or slightly earlier so that the camera does not get stuck."""
     first = max(0, last - STEPS_BACK)
     near = clearances[first : last + 1]
     wide = np.flatnonzero(near >= radius + SLACK_METRES)

@@ -21,14 +21,13 @@ ROUNDING = 1e-6
 
 
 class MeshContact:
-    """The faces of a mesh, each owned by an object or by none.
+    """The faces of a mesh, each owned by an object or by none."""
 
-    Args:
-        corners: Corners of the faces, (n, 3, 3) metres.
-        owners: Number of the object that owns each face, (n,).
-    """
-
-    def __init__(self, corners: Array, owners: NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        corners: Array,  # corners of the faces, (n, 3, 3) metres
+        owners: NDArray[np.intp],  # number of the object that owns each face, (n,)
+    ) -> None:
         self._corners = corners
         self._owners = owners
         low, high = corners.min(1), corners.max(1)
@@ -88,11 +87,7 @@ def reach_into(corners: Array, box: OrientedBox) -> BoolArray:
 
 
 def heights_at(points: Array, corners: Array) -> Array:
-    """Return the heights at which vertical lines through points, (k, 2), meet triangles, (n, 3, 3).
-
-    Returns:
-        (k, n) metres; nan if a line misses a triangle. All lines miss vertical triangles.
-    """
+    """Return the heights, (k, n) metres, at which vertical lines through points, (k, 2), meet triangles, (n, 3, 3); nan if they miss."""
     flat, heights = corners[:, :, :2], corners[:, :, 2]
     first, second = flat[:, 1] - flat[:, 0], flat[:, 2] - flat[:, 0]
     double_area = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]

@@ -26,16 +26,12 @@ NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
 
 
 def free_place(
-    clearances: Clearances, bounds: FloatArray, target: FloatArray, radius: float
+    clearances: Clearances,
+    bounds: FloatArray,  # (2, 3) metres
+    target: FloatArray,  # (3,) metres
+    radius: float,  # required clearance in metres
 ) -> FloatArray | None:
-    """Return the nearest place to `target` with enough clearance; None if there is none within a few metres.
-
-    Args:
-        clearances: Measures distances to the surface.
-        bounds: (2, 3) metres.
-        target: (3,) metres.
-        radius: Required clearance in metres.
-    """
+    """Return the nearest place to `target` with enough clearance; None if there is none within a few metres."""
     middle = np.clip(target, bounds[0], bounds[1])
     for step, reach in NEAR:
         around = np.arange(-round(reach / step), round(reach / step) + 1) * step
@@ -53,20 +49,17 @@ def free_place(
 
 
 def standing_area(
-    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
+    samples: FloatArray,  # surface points, (s, 3) metres
+    clearances: Clearances,
+    bounds: FloatArray,  # (2, 3) metres
+    floor: float,  # height of the floor in metres
+    height: float,
 ) -> FloatArray:
     """Return the places of the room's open area, (n, 3) metres. The first is near the middle and not in a narrow spot.
 
     The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a bed,
     are only used if there are no others. If no place at this height is free, the place with the most clearance is
     returned.
-
-    Args:
-        samples: Surface points, (s, 3) metres.
-        clearances: Measures distances to the surface.
-        bounds: (2, 3) metres.
-        floor: Height of the floor in metres.
-        height: Metres above the floor; reduced under a low ceiling.
     """
     places, clearance, free = _free_level(
         samples, clearances, bounds, floor, height, GENEROUS_METRES

@@ -44,31 +44,21 @@ def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.int
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Triangles cut into pieces.
+    """Triangles cut into pieces."""
 
-    Attributes:
-        corners: (p, 3, 3) metres.
-        new: Vertices added by cutting, (v, 3) metres; those on an edge shared by two triangles appear twice.
-    """
-
-    corners: Corners
+    corners: Corners  # (p, 3, 3) metres
     new: NDArray[np.float32]
+    """Vertices added by cutting, (v, 3) metres; those on an edge shared by two triangles appear twice."""
 
 
 def bisect_edges(
-    corners: Corners, max_edge: float, max_pieces: int, box: NDArray[np.float64] | None = None
+    corners: Corners,  # triangles, (k, 3, 3) metres
+    max_edge: float,  # maximum edge length in metres
+    max_pieces: int,
+    # (2, 3) metres; pieces that are completely outside are dropped
+    box: NDArray[np.float64] | None = None,
 ) -> Pieces | None:
-    """Bisect triangles across their longest edge until no edge is longer than `max_edge`.
-
-    Args:
-        corners: Triangles, (k, 3, 3) metres.
-        max_edge: Maximum edge length in metres.
-        max_pieces: Maximum number of pieces.
-        box: (2, 3) metres; pieces that are completely outside are dropped.
-
-    Returns:
-        The pieces, or None if there would be more than `max_pieces`.
-    """
+    """Bisect triangles across their longest edge until no edge is longer than `max_edge`; None beyond `max_pieces`."""
     pieces = [corners[:0]]
     new = [corners[:0, 0]]
     count = 0
@@ -89,15 +79,11 @@ def bisect_edges(
 
 
 def _bisect(
-    corners: Corners, indices: NDArray[np.intp], first: NDArray[np.intp]
+    corners: Corners,  # all triangles, (n, 3, 3)
+    indices: NDArray[np.intp],  # indices of the triangles to bisect, (k,)
+    first: NDArray[np.intp],  # corner at which the edge to cut starts, (n,)
 ) -> tuple[Corners, NDArray[np.float32]]:
-    """Bisect triangles. Return the halves, (2k, 3, 3), and the new vertices, (k, 3).
-
-    Args:
-        corners: All triangles, (n, 3, 3).
-        indices: Indices of the triangles to bisect, (k,).
-        first: Corner at which the edge to cut starts, (n,).
-    """
+    """Bisect triangles. Return the halves, (2k, 3, 3), and the new vertices, (k, 3)."""
     start, flat = first.take(indices), corners.reshape(-1, 3)
     a, b, c = (flat.take(3 * indices + (start + turn) % 3, axis=0) for turn in range(3))
     middle = (a + b) / np.float32(2)

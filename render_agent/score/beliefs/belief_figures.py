@@ -57,17 +57,12 @@ class ProbeStep:
 
 def belief_figures(
     states: Sequence[QuestionState],
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, Facts],  # ground-truth facts by scene, in the frame of the scan file
     truths: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """Return the entry `beliefs` of `results.json`.
 
     Counterparts are excluded. Questions whose scenes have no known facts count only in `without_truth`.
-
-    Args:
-        states: The probed questions.
-        facts: Ground-truth facts by scene, in the frame of the scan file.
-        truths: Ground-truth answers by question id.
     """
     states, _ = split_counterparts(states)
     questions = {state.id: state.question for state in states}
@@ -111,17 +106,13 @@ def last_steps(
 
 
 def belief_differences(
-    a: Mapping[str, ProbeStep], b: Mapping[str, ProbeStep]
+    a: Mapping[str, ProbeStep],  # result of `last_steps` for the first run
+    b: Mapping[str, ProbeStep],
 ) -> dict[str, dict[str, Any]]:
     """Compare the final beliefs of two runs, paired over questions that have the score in both.
 
-    Args:
-        a: Result of `last_steps` for the first run.
-        b: Result of `last_steps` for the second run.
-
-    Returns:
-        By score: `a`, `b` and `difference` (b minus a; percent and points for shares), `interval` and `p` from the
-        jackknife over scenes, `p_holm`, `scenes`, and `n`, the number of questions.
+    By score: `a`, `b` and `difference` (percent and points for shares), `interval` and `p` (jackknife over scenes), `p_holm`,
+    `scenes` and `n`.
     """
     differences: dict[str, dict[str, Any]] = {}
     for name in LABELS:
@@ -205,12 +196,7 @@ def summarize_steps(steps: Sequence[ProbeStep | None]) -> dict[str, Any]:
 
 
 def summarize_beliefs(beliefs: Mapping[str, Any], probes: Mapping[str, int]) -> str:
-    """Summarize the final beliefs of a run in one sentence for the terminal.
-
-    Args:
-        beliefs: The entry `beliefs` of `results.json`.
-        probes: Its entry `totals.probes`.
-    """
+    """Summarize the final beliefs of a run in one sentence for the terminal."""
     templates = (
         ("found", "recall {:.0f} %"),
         ("right", "precision {:.0f} %"),
@@ -297,14 +283,13 @@ def _parts(step: ProbeStep) -> dict[str, tuple[float, float]]:
     return parts
 
 
-def estimate_to_json(estimate: Estimate, number: int, *, share: bool) -> dict[str, Any]:
-    """Return a score as stored in `results.json`.
-
-    Args:
-        estimate: The score; from 0 to 1 if `share`.
-        number: The sample size.
-        share: Convert to percent and clip the interval.
-    """
+def estimate_to_json(
+    estimate: Estimate,
+    number: int,
+    *,
+    share: bool,  # convert to percent and clip the interval
+) -> dict[str, Any]:
+    """Return a score as stored in `results.json`."""
     scale = 100 if share else 1
     interval = estimate.interval(scale, share=share)
     return {

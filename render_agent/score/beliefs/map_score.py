@@ -52,15 +52,13 @@ class MapScore:
         return 0 if self.matching is None else len(self.matching.pairs)
 
 
-def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: Camera) -> MapScore:
-    """Score one belief.
-
-    Args:
-        belief: The model's belief.
-        boxes: True boxes of each category that the question names, in the frame of the belief.
-        counts: True counts of these categories.
-        camera: The true camera pose.
-    """
+def score_map(
+    belief: Belief,
+    boxes: Boxes,  # True boxes of each category that the question names, in the frame of the belief
+    counts: Mapping[str, int],
+    camera: Camera,
+) -> MapScore:
+    """Score one belief."""
     metres = degrees = None
     if belief.position is not None:
         metres = math.dist(belief.position, camera.position[:2])
@@ -97,16 +95,15 @@ def score_map(belief: Belief, boxes: Boxes, counts: Mapping[str, int], camera: C
     )
 
 
-def relations(believed: FloatArray, true: FloatArray) -> tuple[tuple[int, int], tuple[int, int]]:
+def relations(
+    believed: FloatArray,  # believed positions, (n, 2), in metres
+    true: FloatArray,  # True positions of the same objects, (n, 2), in metres
+) -> tuple[tuple[int, int], tuple[int, int]]:
     """Count correct and total relations between points: first left or right, then nearer.
 
     For any three points, the sign of the triangle's area determines whether the third is to the left or right when
     looking from the first to the second. Each corner also defines a relation: which of the other two is nearer to it.
     Nearly collinear or equidistant points are skipped.
-
-    Args:
-        believed: Believed positions, (n, 2), in metres.
-        true: True positions of the same objects, (n, 2), in metres.
     """
     sides, nearer = [0, 0], [0, 0]
     for corners in combinations(range(len(true)), 3):

@@ -37,11 +37,6 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
     A map has only centres and lengths, but distances between objects are measured between their closest points. Each
     believed object therefore takes the shape of the nearest true object of its category, moved to the believed
     position. Errors then reflect positions only.
-
-    Args:
-        question: The question.
-        belief: The model's belief.
-        boxes: True boxes of the categories that the question names.
     """
     kind = base_question_type(question)
     if kind not in SOLVED_TYPES:

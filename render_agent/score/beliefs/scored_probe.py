@@ -86,13 +86,7 @@ def score_probe(
 def probes_of(
     state: QuestionState, facts: Mapping[str, Facts], truths: Mapping[str, str | None]
 ) -> list[ScoredProbe]:
-    """Score the probes of a question; the result is empty if its scene has no known boxes.
-
-    Args:
-        state: The question.
-        facts: Ground-truth facts by scene.
-        truths: Ground-truth answers by question id.
-    """
+    """Score the probes of a question; the result is empty if its scene has no known boxes."""
     frame = next((turn.probe for turn in state.turns if turn.probe), None)
     if frame is None or state.question.scene not in facts:
         return []

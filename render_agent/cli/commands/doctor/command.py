@@ -42,13 +42,7 @@ def doctor_command(context: click.Context, /, as_json: bool, probe_models: bool)
 
 
 def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False) -> int:
-    """Print what this machine can run; return 1 if no run over the bundled rooms is possible, otherwise 0.
-
-    Args:
-        options: Run options from the command line, by name.
-        as_json: Print JSON.
-        probe: Also test models.
-    """
+    """Print what this machine can run; return 1 if no run over the bundled rooms is possible, otherwise 0."""
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 

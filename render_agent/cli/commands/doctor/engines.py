@@ -19,12 +19,7 @@ NO_MODEL = "use --engine scripted, which needs no model"
 
 
 def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
-    """Yield the checks of engines.
-
-    Args:
-        options: Run options by name.
-        probe: Also test the bundled model, and the selected one if it is on this machine.
-    """
+    """Yield the checks of engines."""
     yield Check(PART, "scripted", True, "explorer, random, or a file of replies", needed=True)
     libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
     detail = libraries.error or libraries.result["detail"]

@@ -43,13 +43,7 @@ def _detail(answer: ProbeResult, default: bool) -> str:
 
 
 def draw_once(name: str) -> dict[str, Any]:
-    """Render a red triangle and return the time it took.
-
-    Raises:
-        SetupError: The renderer is not available.
-        RenderError: The renderer failed.
-        RuntimeError: The colours are wrong.
-    """
+    """Render a red triangle and return the time it took. Raises RuntimeError."""
     import numpy as np
 
     from render_agent.render.make_renderer import make_renderer

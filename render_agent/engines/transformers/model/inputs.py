@@ -75,11 +75,6 @@ class PromptBuilder:
     """Turns requests into prompts, and prompts into the same tensors as the model's own processor.
 
     Thread-safe. Sizes and tensors of images are cached, so that earlier images of a dialogue are not read again.
-
-    Args:
-        model_type: `model_type` of the model's configuration.
-        options: Engine options of the family, and `chat_template_kwargs`.
-        pins: Keep the tensors of images in pinned memory, from which a GPU copies them faster.
     """
 
     def __init__(

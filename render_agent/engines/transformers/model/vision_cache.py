@@ -25,13 +25,13 @@ class VisionCache:
     Images are identified by their pixels, so an image that occurs in several questions is computed once. Supports models
     with a grid per image (Qwen-VL) and models with one or more tiles per image (InternVL, Gemma 3). The cache, `entries`,
     is on the model's device.
-
-    Args:
-        model: The model; its method is replaced until `close`.
-        limit: Size of the cache in bytes.
     """
 
-    def __init__(self, model: Any, limit: int = MAX_CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        model: Any,
+        limit: int = MAX_CACHE_BYTES,  # size of the cache in bytes
+    ) -> None:
         self.entries: ByteCache[Features] = ByteCache(limit)
         self._inner = model.model
         self._original = vars(self._inner).get("get_image_features")

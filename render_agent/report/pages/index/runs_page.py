@@ -32,15 +32,7 @@ def has_report(run: Path) -> bool:
 
 
 def write_runs_page(output: Path) -> Path:
-    """Write the page over all runs to the folder `report` next to them and return its path.
-
-    Args:
-        output: The folder of the run folders.
-
-    Raises:
-        RunLogError: There are no runs, or the page cannot be written.
-        UsageError: The folder `report` is not a report.
-    """
+    """Write the page over all runs to the folder `report` next to them and return its path."""
     values = page_values(output, has_report)
     if (output / SWEEP_PLOT).is_file():
         values["plot"] = f"../{SWEEP_PLOT}"
@@ -59,15 +51,7 @@ def render_runs_page(output: Path) -> str:
 
 
 def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
-    """Return the variables of the page, newest run first.
-
-    Args:
-        output: The folder of the run folders.
-        links: Returns True if the page should link to a run's report.
-
-    Raises:
-        RunLogError: There are no runs.
-    """
+    """Return the variables of the page, newest run first."""
     paths = list_runs(output)[::-1]
     if not paths:
         raise RunLogError(f"no runs in {output}. {NO_RUNS}")

@@ -88,16 +88,12 @@ class BeliefMap:
 
 
 def belief_maps(
-    state: QuestionState, diagnosis: Diagnosis | None, plan: ScenePlan | None, size: tuple[int, int]
+    state: QuestionState,
+    diagnosis: Diagnosis | None,
+    plan: ScenePlan | None,
+    size: tuple[int, int],  # width and height of its images in pixels
 ) -> list[BeliefMap]:
-    """Return the belief maps of a question; empty if it has none.
-
-    Args:
-        state: The question with its turns.
-        diagnosis: Its diagnosis.
-        plan: The floor plan of its scene.
-        size: Width and height of its images in pixels.
-    """
+    """Return the belief maps of a question; empty if it has none."""
     if diagnosis is None or diagnosis.belief is None or plan is None:
         return []
     return [_belief_map(state, diagnosis, probe, plan, size) for probe in diagnosis.belief.probes]

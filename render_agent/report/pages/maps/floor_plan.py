@@ -50,15 +50,15 @@ class ScenePlan:
 
 
 class FloorPlanCache:
-    """Floor plans and 3D-view files of a run's scenes, created on first use.
+    """Floor plans and 3D-view files of a run's scenes, created on first use."""
 
-    Args:
-        folder: The folder to write to.
-        scenes: Loads the scenes.
-        states: The questions of the run in order; the first pose in a scene determines the storey.
-    """
-
-    def __init__(self, folder: Path, scenes: SceneSource, states: Sequence[QuestionState]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scenes: SceneSource,
+        # the questions of the run in order; the first pose in a scene determines the storey
+        states: Sequence[QuestionState],
+    ) -> None:
         self.folder = folder
         self.scenes = scenes
         self._states = states

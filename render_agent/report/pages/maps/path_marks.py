@@ -82,20 +82,12 @@ class MapMarks(NamedTuple):
 def path_marks(
     state: QuestionState,
     plan: ScenePlan,
-    image_size: tuple[int, int],
+    image_size: tuple[int, int],  # width and height of its views in pixels
     diagnosis: Diagnosis | None = None,
     *,
     passive: bool = False,
 ) -> MapMarks:
-    """Lay out the path, the boxes and the labels of a question on the plan of its scene.
-
-    Args:
-        state: The question with its turns.
-        plan: The plan.
-        image_size: Width and height of its views in pixels.
-        diagnosis: Provides the named boxes.
-        passive: True if the views were preselected.
-    """
+    """Lay out the path, the boxes and the labels of a question on the plan of its scene."""
     area = _OccupiedArea(plan.plot)
     poses = list(_views(state) if passive else _turns(state))
     pixels = [plan.pixel(camera.position) for _, camera, _ in poses]

@@ -45,15 +45,7 @@ STYLE = {
 
 
 def draw_svg(paint: Callable[[Any], None], *, height: float = 3.0) -> str:
-    """Render a plot as SVG.
-
-    Args:
-        paint: Draws on matplotlib Axes.
-        height: Height in inches.
-
-    Raises:
-        SetupError: matplotlib is not installed.
-    """
+    """Render a plot as SVG."""
     require("a plot", "matplotlib")
     import matplotlib
     from cycler import cycler

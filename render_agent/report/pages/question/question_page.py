@@ -45,18 +45,10 @@ def write_pages(
     run: RunData,
     diagnoses: Mapping[str, Diagnosis],
     folder: Path,
-    processes: int | None = None,
+    processes: int | None = None,  # number of processes; None chooses it by the amount of work
     facts: Sequence[tuple[str, str]] | None = None,
 ) -> None:
-    """Write the question pages of a run.
-
-    Args:
-        run: The run.
-        diagnoses: Diagnoses by question id.
-        folder: The report folder; pages are written to its subfolder `questions`.
-        processes: Number of processes; None chooses it by the amount of work.
-        facts: Properties of a run with one question, whose page then becomes `index.html`; None for other runs.
-    """
+    """Write the question pages of a run."""
     index_variables = {} if facts is None else {"alone": facts, "watched": not run.finished}
     variables, adjacent = frame(run), neighbours(state.id for state in run.states)
     tasks = [

@@ -18,20 +18,12 @@ EYE_MARGIN_METRES = 0.3
 def view_data(
     state: QuestionState,
     diagnosis: Diagnosis | None,
-    size: tuple[int, int],
+    size: tuple[int, int],  # width and height of its images in pixels
     image_root: str,
     *,
     passive: bool = False,
 ) -> dict[str, Any] | None:
-    """Return the JSON-serializable data of a question's 3D view; None if it has no poses.
-
-    Args:
-        state: The question with its turns.
-        diagnosis: Provides sightings and named boxes.
-        size: Width and height of its images in pixels.
-        image_root: Relative path from the page to the run folder, which contains `views`.
-        passive: True if the views were preselected. Each view is then shown as a separate step.
-    """
+    """Return the JSON-serializable data of a question's 3D view; None if it has no poses."""
     if state.blind or not state.turns:
         return None
     boxes = () if diagnosis is None else diagnosis.boxes

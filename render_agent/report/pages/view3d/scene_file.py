@@ -83,13 +83,10 @@ def most_visible(scene: Scene) -> Scene:
 def coarser(
     scene: Scene,
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.int32]]:
-    """Simplify a scene by vertex clustering until it has at most MAX_FACES faces, or MAX_POINTS points for a cloud.
+    """Return a scene's points, colours and faces, clustered to at most MAX_FACES faces, or MAX_POINTS points for a cloud.
 
     Vertices in a cell are replaced by their mean, and degenerate faces are removed (Rossignac and
     Borrel 1993, "Multi-resolution 3D approximations").
-
-    Returns:
-        Points (n, 3), colours (n, 3) and faces (m, 3); a cloud has no faces.
     """
     no_faces = np.empty((0, 3), np.int32)
     faces = no_faces if scene.faces is None else scene.faces

@@ -27,10 +27,7 @@ MAX_VALUE = np.float32(1e30)  # limit of colours and intensities, so that sums s
 class CloudBuilder:
     """Collects points chunk by chunk; beyond about `max_points`, they are replaced by cell means.
 
-    Args:
-        bits: Bits per colour channel: 8, 16, or 0 for values from 0 to 1; None to judge by the maximum. 16-bit colours
-            that never exceed 255 are treated as 8-bit ones.
-        max_points: Approximate maximum number of points in memory.
+    `bits` per colour channel: 8, 16 (8 if nothing exceeds 255), 0 for values from 0 to 1, or None to judge by the maximum.
     """
 
     def __init__(self, bits: int | None = 8, max_points: int = MAX_POINTS) -> None:

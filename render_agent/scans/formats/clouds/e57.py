@@ -82,11 +82,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
 def _add(
     file: Any, scan: Any, cloud: CloudBuilder, path: Path, declared: Declared, top: float
 ) -> int:
-    """Add a scan to the cloud; colours with declared limits are scaled to 0 to `top`.
-
-    Returns:
-        The number of points that the file marks as invalid, which are dropped.
-    """
+    """Add a scan to the cloud; colours with declared limits are scaled to 0 to `top`."""
     from pye57 import libe57
     from pye57.utils import convert_spherical_to_cartesian
 

@@ -106,11 +106,7 @@ def read_directly(path: Path, size: int) -> Scan:
 
 
 def _units(path: Path, header: Any) -> tuple[float | None, float]:
-    """Return the unit of the file's coordinate system in metres, None if it specifies none, and the factor of heights.
-
-    Raises:
-        SceneError: The coordinates are angles.
-    """
+    """Return the unit of the file's coordinate system in metres, None if it specifies none, and the factor of heights."""
     metres: float | None = None
     vertical: float | None = None
     for record in (*header.vlrs, *_extended_crs(path, header)):

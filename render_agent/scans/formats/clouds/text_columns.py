@@ -208,14 +208,7 @@ def _normalise_separators(text: bytes, decimal_comma: bool) -> bytes:
 def _blocks(
     path: Path, decimal_comma: bool, counted: bool, skipped: Skipped
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yield the numbers in the file, block by block, with the number of lines in each.
-
-    Args:
-        path: The file.
-        decimal_comma: Whether commas are decimal points.
-        counted: Whether the file has lines that count the following points, which are skipped.
-        skipped: Counts what is skipped.
-    """
+    """Yield the numbers in the file, block by block, with the number of lines in each."""
     remainder = b""
     with path.open("rb") as file:
         if file.read(len(BOM)) != BOM:
@@ -286,12 +279,7 @@ def _columns_of_header(
 
 
 def _guess_columns(table: NDArray[np.float64], *, intensity_first: bool) -> Columns:
-    """Guess the columns from the values of points, (n, c).
-
-    Args:
-        table: Points from the whole file.
-        intensity_first: Whether the file's kind has an intensity before the colour.
-    """
+    """Guess the columns from the values of points, (n, c)."""
     num_columns = table.shape[1]
     columns = {"x": 0, "y": 1, "z": 2}
     if num_columns == 4:

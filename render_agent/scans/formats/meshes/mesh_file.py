@@ -30,11 +30,7 @@ MAX_BYTES_HERE = 4 << 20  # larger files are read in a child process with a memo
 
 
 def read_mesh(path: Path, size: int) -> Scan:
-    """Read a GLB, glTF, OBJ, STL or OFF file of `size` bytes, with the file's axes.
-
-    Raises:
-        SceneError: The file has no surface, is too large, or needs a module that is not installed.
-    """
+    """Read a GLB, glTF, OBJ, STL or OFF file of `size` bytes, with the file's axes."""
     if size <= MAX_BYTES_HERE:
         with suppress(NeedsChildProcess):
             return _read(path, size, in_child=False)
@@ -76,11 +72,7 @@ def _refuse_utf_16(path: Path) -> None:
 
 
 def scan_of_geometry(geometry: Any) -> Scan:
-    """Convert a trimesh scene, mesh or point cloud to a scan, with unchanged axes.
-
-    Raises:
-        ValueError: It has no surface, or too many faces.
-    """
+    """Convert a trimesh scene, mesh or point cloud to a scan, with unchanged axes. Raises ValueError."""
     import trimesh
 
     scene = geometry if isinstance(geometry, trimesh.Scene) else trimesh.Scene(geometry)

@@ -19,11 +19,7 @@ HEADER_UNIT = re.compile(rb"UNITS?\s*[:=]\s*[A-Za-z]+", re.IGNORECASE)
 
 
 def read_binary_stl(path: Path, size: int) -> Scan | None:
-    """Read a binary STL file of `size` bytes, whatever follows its triangles; return None if it is an ASCII file.
-
-    Raises:
-        ValueError: It ends before its last triangle, or has none.
-    """
+    """Read a binary STL file of `size` bytes, whatever follows its triangles; return None if it is an ASCII file."""
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
         count = int.from_bytes(header[80:84], "little")

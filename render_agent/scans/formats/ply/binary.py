@@ -60,19 +60,12 @@ def _table(element: Element, rows: NDArray[Any]) -> Rows:
 
 
 def binary_ply(
-    points: NDArray[Any],
-    colours: NDArray[np.uint8] | None,
-    faces: NDArray[Any] | None,
+    points: NDArray[Any],  # (n, 3) metres, written as float32 if they are, else as float64
+    colours: NDArray[np.uint8] | None,  # (n, 3) uint8, or None
+    faces: NDArray[Any] | None,  # (m, 3) integers, or None for a cloud
     comment: str = "",
 ) -> bytes:
-    """Return a scan as a binary PLY file; equal scans give equal bytes.
-
-    Args:
-        points: (n, 3) metres, written as float32 if they are, else as float64.
-        colours: (n, 3) uint8, or None.
-        faces: (m, 3) integers, or None for a cloud.
-        comment: Comment line in the header.
-    """
+    """Return a scan as a binary PLY file; equal scans give equal bytes."""
     number, kind = ("float", "<f4") if points.dtype == np.float32 else ("double", "<f8")
     header = [
         "ply",

@@ -74,18 +74,11 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A parsed header.
-
-    Attributes:
-        order: Byte order; "" for ASCII.
-        elements: In the order of the file, with lower-case names.
-        size: Size of the header in bytes.
-        comments: Text of the comments.
-    """
+    """A parsed header."""
 
     order: Literal["", "<", ">"]
-    elements: tuple[Element, ...]
-    size: int
+    elements: tuple[Element, ...]  # in the order of the file, with lower-case names
+    size: int  # size of the header in bytes
     comments: tuple[str, ...] = ()
 
     def required_elements(self) -> tuple[Element, ...]:
@@ -109,11 +102,7 @@ class Header:
 
 
 def read_header(path: Path, start: bytes, file_size: int) -> Header:
-    """Parse the header of a PLY file from its first bytes.
-
-    Raises:
-        SceneError: It is not a PLY header, or it declares more rows than a file of `file_size` bytes can contain.
-    """
+    """Parse the header of a PLY file from its first bytes."""
     header_end = re.search(rb"(?:^|[\r\n])end_header[ \t]*(\r\n|\n|\r)", start)
     if not header_end:
         raise unreadable(path, "its PLY header is incomplete")

@@ -42,16 +42,10 @@ def gather_rows(
     element: Element,
     spans: Spans,
     size: Callable[[str], int],
+    # returns a given number of entries of a property from each position, (n, length)
     take: Callable[[NDArray[np.int64], int, Property], NDArray[Any]],
 ) -> Rows:
-    """Gather the values of rows of different lengths.
-
-    Args:
-        element: An element with at least one list property.
-        spans: The position of each list.
-        size: Returns the length of a type's numbers in the unit of the positions.
-        take: Returns a given number of entries of a property from each position, (n, length).
-    """
+    """Gather the values of rows of different lengths."""
     rows = Rows()
     first = min(spans)
     starts = spans[first][0] - size(element.properties[first].count or "")

@@ -31,17 +31,12 @@ TEXTURE_COMMENT = r"texturefile\s+(.+)"
 
 @dataclass(frozen=True)
 class _Triangles:
-    """Triangles of polygons.
+    """Triangles of polygons."""
 
-    Attributes:
-        faces: (m, 3) vertex indices.
-        rows: Row of the polygon of each triangle, (m,).
-        uv: Texture coordinates per corner, (m, 3, 2), NaN if missing; or None if there are none.
-    """
-
-    faces: NDArray[Any]
-    rows: NDArray[np.intp]
+    faces: NDArray[Any]  # (m, 3) vertex indices
+    rows: NDArray[np.intp]  # row of the polygon of each triangle, (m,)
     uv: NDArray[Any] | None
+    """Texture coordinates per corner, (m, 3, 2), NaN if missing; or None if there are none."""
 
 
 def add_surface(
@@ -53,21 +48,7 @@ def add_surface(
     *,
     in_child: bool,
 ) -> Scan:
-    """Return a scan of vertices with the faces and strips of its file, if there are any.
-
-    Args:
-        path: The file; its textures are next to it.
-        header: Its header.
-        scan: Points and vertex colours.
-        tables: The elements that were read.
-        declared: What the file declares.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: The textures need a child process.
-        ScanRejectedError: The textures are too large.
-        SceneError: A face refers to a vertex that does not exist.
-    """
+    """Return a scan of vertices with the faces and strips of its file, if there are any. Raises NeedsChildProcess."""
     faces, strips = tables.get("face"), tables.get(STRIPS)
     if strips is not None:
         declared.use("tristrips vertex_indices", "tristrips vertex_index")

@@ -23,14 +23,12 @@ COEFFICIENTS = (1, 4, 9, 16)  # coefficients per colour channel for degrees 0 to
 BYTES_PER_GAUSSIAN, BYTES_PER_COEFFICIENT = 325, 23
 
 
-def check_count(path: Path, count: int, coefficients: int = 1) -> None:
-    """Raise SceneError if a splat has no Gaussians, too many, or more than fit into half of the free memory.
-
-    Args:
-        path: The file, for error messages.
-        count: Number of Gaussians.
-        coefficients: Coefficients per colour channel, at least.
-    """
+def check_count(
+    path: Path,
+    count: int,
+    coefficients: int = 1,  # coefficients per colour channel, at least
+) -> None:
+    """Raise SceneError if a splat has no Gaussians, too many, or more than fit into half of the free memory."""
     if not count:
         raise unreadable(path, "it has no Gaussians")
     if count > MAX_GAUSSIANS:
@@ -51,27 +49,14 @@ def check_count(path: Path, count: int, coefficients: int = 1) -> None:
 
 def splat_scan(
     path: Path,
-    points: NDArray[Any],
-    scales: NDArray[Any],
-    rotations: NDArray[Any],
-    opacities: NDArray[Any],
-    harmonics: NDArray[Any],
+    points: NDArray[Any],  # (n, 3) in the unit of the file
+    scales: NDArray[Any],  # (n, 3) standard deviations in the unit of the file
+    rotations: NDArray[Any],  # (n, 4) quaternions (w, x, y, z) of any length
+    opacities: NDArray[Any],  # (n,) from 0 to 1
+    harmonics: NDArray[Any],  # (n, k, 3) with k = 1, 4, 9 or 16
     notes: tuple[str, ...] = (),
 ) -> Scan:
-    """Build a scan from Gaussians; those with invalid values are dropped, which adds a note.
-
-    Args:
-        path: The file, for error messages.
-        points: (n, 3) in the unit of the file.
-        scales: (n, 3) standard deviations in the unit of the file.
-        rotations: (n, 4) quaternions (w, x, y, z) of any length.
-        opacities: (n,) from 0 to 1.
-        harmonics: (n, k, 3) with k = 1, 4, 9 or 16.
-        notes: Notes so far.
-
-    Raises:
-        SceneError: No valid Gaussian remains.
-    """
+    """Build a scan from Gaussians; those with invalid values are dropped, which adds a note."""
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(rotations, axis=1)
         is_valid = (np.abs(points) < MAX_COORDINATE_METRES).all(axis=1)

@@ -119,11 +119,7 @@ def _coefficients(path: Path, varying: int, are_complete: bool) -> int:
 
 
 def read_packed(path: Path, file: BinaryIO, header: Header, declared: Declared) -> Scan:
-    """Read a splat in PlayCanvas's compressed layout, with `file` positioned after its header.
-
-    Raises:
-        SceneError: The file is damaged.
-    """
+    """Read a splat in PlayCanvas's compressed layout, with `file` positioned after its header."""
     tables: dict[str, NDArray[Any]] = {}
     for element in header.elements:
         if element.has_lists or not header.order:

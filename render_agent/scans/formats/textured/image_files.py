@@ -55,16 +55,7 @@ class EncodedImage:
 
     @classmethod
     def of(cls, data: bytes | memoryview, name: str = "") -> EncodedImage:
-        """Open an encoded image.
-
-        Args:
-            data: Content of the file.
-            name: File name, for formats that cannot be detected from content.
-
-        Raises:
-            ImageError: It is not an image in a supported format.
-            ScanRejectedError: It is too large, or in KTX2 format.
-        """
+        """Open an encoded image. Raises ImageError."""
         start = bytes(data[:32])
         if start.startswith(KTX2):
             raise ScanRejectedError(
@@ -151,16 +142,7 @@ def _webp_size(start: bytes) -> tuple[int, int]:
 
 
 def fit_images(images: Sequence[EncodedImage], *, in_child: bool) -> bool:
-    """Choose downscaling steps so that all images fit the limits; return True if any is downscaled.
-
-    Args:
-        images: The images of a scan.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: Decoding needs a child process.
-        ScanRejectedError: The images are too large even for that.
-    """
+    """Choose downscaling steps so that all images fit the limits; return True if any is downscaled."""
     for image in images:
         while max(image.size) > MAX_SIDE * image.step:
             image.step *= 2
@@ -187,17 +169,9 @@ def _skip_note(key: object, error: ImageError) -> str:
 def decode_images(
     sources: Mapping[Key, Callable[[], EncodedImage]], *, in_child: bool
 ) -> tuple[dict[Key, NDArray[np.uint8]], list[str]]:
-    """Decode images; return them by key, (h, w, 4) uint8, and notes about them.
+    """Decode images; return them by key, (h, w, 4) uint8, and notes about them. Raises NeedsChildProcess.
 
     All headers are read before any image is decoded. Images that cannot be shown are omitted, which adds a note.
-
-    Args:
-        sources: Functions that open the images.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: Decoding needs a child process.
-        ScanRejectedError: The images are too large.
     """
     images: dict[Key, EncodedImage] = {}
     by_key: dict[Key, NDArray[np.uint8]] = {}
@@ -217,19 +191,15 @@ def decode_images(
     return by_key, list(dict.fromkeys(notes))
 
 
-def read_sibling(folder: Path, name: str, root: Path | None = None) -> bytes:
-    """Return the content of a file that a scan refers to, or of a data URI.
+def read_sibling(
+    folder: Path,
+    name: str,
+    root: Path | None = None,  # folder of the scan; None if it is `folder`
+) -> bytes:
+    """Return the content of a file that a scan refers to, or of a data URI. Raises ImageError.
 
     The file is found regardless of case, Unicode normal form, backslashes and percent escapes. The leading folders of
     a path that leaves the scan's folder are ignored, as they are those of another machine.
-
-    Args:
-        folder: Folder that `name` is relative to.
-        name: Path or URI in the scan.
-        root: Folder of the scan; None if it is `folder`.
-
-    Raises:
-        ImageError: The file is missing, or outside the scan's folder, where scans may not read files.
     """
     if name.lower().startswith("data:"):
         return _decode_data_uri(name)
@@ -240,11 +210,7 @@ def read_sibling(folder: Path, name: str, root: Path | None = None) -> bytes:
 
 
 def find_siblings(folder: Path, name: str, root: Path | None = None) -> Iterator[Path]:
-    """Yield the existing files that a name in a scan may mean, best match first; arguments as in `read_sibling`.
-
-    Raises:
-        ImageError: The name is not that of a file in the scan's folder.
-    """
+    """Yield the existing files that a name in a scan may mean, best match first; arguments as in `read_sibling`."""
     path_name = re.sub(r"^file:/*", "/", name, flags=re.IGNORECASE)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path_name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")

@@ -21,28 +21,16 @@ HARMLESS = set("newmtl ka ks ns ni illum tf sharpness pr pm ps pc pcr aniso anis
 
 @dataclass(frozen=True)
 class MtlMaterial:
-    """A material in an MTL file.
+    """A material in an MTL file."""
 
-    Attributes:
-        colour: sRGB base colour from 0 to 1.
-        emission: sRGB emission from 0 to 1.
-        image: Name of the colour image.
-        alpha: Name of the opacity image.
-        light: Name of the emission image.
-        scale: Factors of the texture coordinates.
-        shift: Offsets of the texture coordinates.
-        clamped: Whether the image ends at its edges instead of being repeated.
-        unused: Statements that are not shown.
-    """
-
-    colour: tuple[float, ...] = (1.0, 1.0, 1.0)
-    emission: tuple[float, ...] = (0.0, 0.0, 0.0)
+    colour: tuple[float, ...] = (1.0, 1.0, 1.0)  # sRGB base colour from 0 to 1
+    emission: tuple[float, ...] = (0.0, 0.0, 0.0)  # sRGB emission from 0 to 1
     image: str | None = None
     alpha: str | None = None
     light: str | None = None
     scale: tuple[float, ...] = (1.0, 1.0)
     shift: tuple[float, ...] = (0.0, 0.0)
-    clamped: bool = False
+    clamped: bool = False  # whether the image ends at its edges instead of being repeated
     unused: tuple[str, ...] = ()
 
 

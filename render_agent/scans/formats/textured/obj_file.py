@@ -46,38 +46,22 @@ USED = {"v", "vt", "vn", "f", "usemtl", "mtllib", "o", "g", "s"}
 
 @dataclass
 class ObjFile:
-    """The geometry of an OBJ file.
+    """The geometry of an OBJ file."""
 
-    Attributes:
-        points: (n, 3).
-        colours: (n, 3), of any range, or None.
-        uv: Texture coordinates, (t, 2).
-        corners: Indices of points and texture coordinates of the triangles, (m, 3, 2); -1 for no coordinates.
-        materials: Names of materials, in the order of their first use.
-        face_materials: Index of the material of each triangle, (m,); -1 for none.
-        libraries: Arguments of the `mtllib` statements.
-        metres: Unit that a comment specifies, in metres; None if none does.
-        up: Up axis that a comment specifies; None if none does.
-    """
-
-    points: Floats
-    colours: Floats | None
-    uv: Floats
+    points: Floats  # (n, 3)
+    colours: Floats | None  # (n, 3), of any range, or None
+    uv: Floats  # texture coordinates, (t, 2)
     corners: Integers
-    materials: list[str]
-    face_materials: Integers
+    """Indices of points and texture coordinates of the triangles, (m, 3, 2); -1 for no coordinates."""
+    materials: list[str]  # names of materials, in the order of their first use
+    face_materials: Integers  # index of the material of each triangle, (m,); -1 for none
     libraries: list[str]
-    metres: float | None = None
-    up: Axis | None = None
+    metres: float | None = None  # unit that a comment specifies, in metres; None if none does
+    up: Axis | None = None  # up axis that a comment specifies; None if none does
 
 
 def parse_obj(path: Path, declared: Declared) -> ObjFile:
-    """Parse an OBJ file; statements that are not used are added to `declared`.
-
-    Raises:
-        SceneError: A face refers to a vertex that does not exist, or a row is not numeric.
-        ValueError: A line is too long, or its vertices have fewer than three coordinates.
-    """
+    """Parse an OBJ file; statements that are not used are added to `declared`. Raises ValueError."""
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -29,29 +29,18 @@ LOOSE_NOTE = "some faces have no valid texture coordinates and are shown in the 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Faces with one material, or points.
+    """Faces with one material, or points."""
 
-    Attributes:
-        points: (n, 3) metres.
-        faces: (m, 3) indices into `points`; None for a cloud.
-        material: None if the file specifies none.
-        uv: Texture coordinates as in `Texture`, (n, 2), or None.
-        colours: Vertex colours in linear light, (n, 3), multiplied with the material's; or None.
-    """
-
-    points: NDArray[Any]
-    faces: NDArray[Any] | None
-    material: Material | None = None
-    uv: NDArray[Any] | None = None
+    points: NDArray[Any]  # (n, 3) metres
+    faces: NDArray[Any] | None  # (m, 3) indices into `points`; None for a cloud
+    material: Material | None = None  # None if the file specifies none
+    uv: NDArray[Any] | None = None  # texture coordinates as in `Texture`, (n, 2), or None
     colours: NDArray[Any] | None = None
+    """Vertex colours in linear light, (n, 3), multiplied with the material's; or None."""
 
 
 def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
-    """Join parts, all meshes or all clouds, into one scan. It has no colours if no part has.
-
-    Raises:
-        ValueError: A face refers to a vertex that does not exist.
-    """
+    """Join parts, all meshes or all clouds, into one scan. It has no colours if no part has. Raises ValueError."""
     colourless = all(part.material is None and part.colours is None for part in parts)
     numbers: dict[int, int] = {}
     materials: list[Material] = []

@@ -33,18 +33,7 @@ Appearance = tuple[Material, MtlMaterial]
 
 
 def read_obj(path: Path, *, in_child: bool) -> Scan:
-    """Read an OBJ file and its materials, with the file's axes.
-
-    Args:
-        path: The OBJ file.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: Its images need a child process.
-        ScanRejectedError: Its images are too large.
-        SceneError: A face refers to a vertex that does not exist.
-        ValueError: It has no surface, or is damaged otherwise.
-    """
+    """Read an OBJ file and its materials, with the file's axes. Raises NeedsChildProcess."""
     declared = Declared()
     obj = parse_obj(path, declared)
     if not len(obj.corners):

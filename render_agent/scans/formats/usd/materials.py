@@ -47,25 +47,17 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Image:
-    """A UsdUVTexture.
+    """A UsdUVTexture."""
 
-    Attributes:
-        asset: Path of the image, resolved if it exists.
-        folder: Folder of the layer that refers to it; None if unknown.
-        wrap: Horizontal and vertical wrap mode.
-        levels: Scale and bias of its texels, each for RGBA.
-        is_raw: Whether its texels are linear light.
-        primvar: Name of the texture coordinates.
-        transform: Rows of the (2, 3) matrix applied to the texture coordinates.
-    """
-
-    asset: str
-    folder: str | None = None
+    asset: str  # path of the image, resolved if it exists
+    folder: str | None = None  # folder of the layer that refers to it; None if unknown
     wrap: tuple[Wrap, Wrap] = ("repeat", "repeat")
     levels: tuple[tuple[float, ...], tuple[float, ...]] = UNCHANGED
-    is_raw: bool = False
+    """Scale and bias of its texels, each for RGBA."""
+    is_raw: bool = False  # whether its texels are linear light
     primvar: str = "st"
     transform: tuple[float, ...] = IDENTITY
+    """Rows of the (2, 3) matrix applied to the texture coordinates."""
 
 
 @dataclass(frozen=True)
@@ -279,11 +271,7 @@ def _layer_folder(attribute: Any) -> str | None:
 def build_materials(
     appearances: Iterable[Appearance], stage: Any, path: Path, declared: Declared
 ) -> tuple[dict[Appearance, tuple[Material, Image | None]], list[str]]:
-    """Return the material of each appearance with its image, and notes about images.
-
-    Raises:
-        ScanRejectedError: The images are too large.
-    """
+    """Return the material of each appearance with its image, and notes about images. Raises ScanRejectedError."""
     notes: list[str] = []
     distinct = list(dict.fromkeys(appearances))
 

@@ -40,21 +40,15 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A mesh or points, in all of its places.
+    """A mesh or points, in all of its places."""
 
-    Attributes:
-        points: (n, 3).
-        faces: (m, 3), or None for points.
-        primvars: Values of the vertices by name, (n, k) each.
-        appearances: Distinct appearances of the faces; None for faces without a supported material.
-        face_appearances: Index of each face's appearance, (m,).
-    """
-
-    points: Floats
-    faces: Integers | None
-    primvars: dict[str, Floats]
+    points: Floats  # (n, 3)
+    faces: Integers | None  # (m, 3), or None for points
+    primvars: dict[str, Floats]  # values of the vertices by name, (n, k) each
     appearances: tuple[Appearance | None, ...] = (None,)
+    """Distinct appearances of the faces; None for faces without a supported material."""
     face_appearances: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    """Index of each face's appearance, (m,)."""
 
     def place(self, matrices: Floats) -> _Part:
         """Return the part in several places, given as matrices of row vectors, (k, 4, 4)."""
@@ -156,15 +150,14 @@ class _StageReader:
         reasons = [*self.skip_notes(), *self.declared.notes]
         return "; ".join(["it has no meshes and no points", *reasons])
 
-    def _parts_in(self, prims: Any, root: Any, places: Floats, depth: int) -> Iterator[_Part]:
-        """Yield the parts of a range of prims.
-
-        Args:
-            prims: A PrimRange.
-            root: Prim that `places` refer to; None for the stage.
-            places: (k, 4, 4), where the range is placed.
-            depth: Nesting of instancers.
-        """
+    def _parts_in(
+        self,
+        prims: Any,
+        root: Any,  # prim that `places` refer to; None for the stage
+        places: Floats,  # (k, 4, 4), where the range is placed
+        depth: int,
+    ) -> Iterator[_Part]:
+        """Yield the parts of a range of prims."""
         from pxr import Tf, Usd, UsdGeom
 
         iterator = iter(prims)

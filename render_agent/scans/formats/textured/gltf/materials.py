@@ -39,18 +39,7 @@ BLEND_CUTOFF = 0.5  # in blended materials, texels with a lower alpha are holes
 def read_materials(
     gltf: GltfFile, numbers: set[int | None], declared: Declared, *, in_child: bool
 ) -> tuple[dict[int | None, MappedMaterial], list[str]]:
-    """Return materials by number, and notes about their images; the material of None has no colour.
-
-    Args:
-        gltf: The file.
-        numbers: Numbers of the materials in use.
-        declared: Inputs of the materials that are not used are added to it.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: See `decode_images`.
-        ScanRejectedError: See `decode_images`.
-    """
+    """Return materials by number, and notes about their images; the material of None has no colour."""
     materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
     entries = {number: gltf.tree["materials"][number] for number in numbers if number is not None}
     notes: list[str] = []

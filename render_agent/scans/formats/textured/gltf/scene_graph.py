@@ -18,19 +18,12 @@ VISIBILITY, INSTANCING = "KHR_node_visibility", "EXT_mesh_gpu_instancing"
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """A mesh placed by a node.
-
-    Attributes:
-        mesh: Number of the mesh.
-        node: The node.
-        matrix: (4, 4), from the mesh to the scene.
-        count: Number of instances of the mesh.
-    """
+    """A mesh placed by a node."""
 
     mesh: int
     node: Tree
-    matrix: FloatArray
-    count: int = 1
+    matrix: FloatArray  # (4, 4), from the mesh to the scene
+    count: int = 1  # number of instances of the mesh
 
     def matrices(self, gltf: GltfFile) -> Iterator[FloatArray]:
         """Yield the (4, 4) matrix of each instance."""
@@ -46,11 +39,7 @@ class Placement:
 
 
 class SceneGraph:
-    """The nodes of a file: visible meshes in the scene it shows, and the matrices of all nodes.
-
-    Raises:
-        ValueError: The nodes do not form a tree.
-    """
+    """The nodes of a file: visible meshes in the scene it shows, and the matrices of all nodes. Raises ValueError."""
 
     def __init__(self, tree: Tree) -> None:
         nodes = tree.get("nodes") or []

@@ -36,11 +36,7 @@ def is_splat(primitive: Tree) -> bool:
 def read_splats(
     gltf: GltfFile, splats: Sequence[tuple[Placement, Tree]], declared: Declared
 ) -> Scan:
-    """Join the splats of a file, placed primitives, to one scan.
-
-    Raises:
-        SceneError: They are damaged, or a node distorts them.
-    """
+    """Join the splats of a file, placed primitives, to one scan."""
     parts = []
     for placement, primitive in splats:
         scan = _splat(gltf, primitive, declared)
