@@ -110,6 +110,11 @@ class Siglip:
             output = model(**on_device)
             pooled_vectors = torch.nn.functional.normalize(output.pooler_output.float(), dim=-1)
             hidden_states = output.last_hidden_state.float()
+        if not pooled_vectors.isfinite().all():
+            raise EngineError(
+                f"{self.files.name} gives embeddings that are not numbers (NaN or infinity) in {dtype} on {device}:"
+                " its weights are damaged, or overflow there. Download them again, or use another --device."
+            )
         return Encoded(pooled_vectors.cpu().numpy(), hidden_states.cpu().numpy())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -60,6 +61,8 @@ def check_cache(loaded: LoadedModel) -> str | None:
         if isinstance(result, Fault):
             return f"the model does not support our attention ({result.reason})"
         difference, tolerance = result
+        if math.isnan(difference):
+            return loaded.invalid_scores()
         if difference <= tolerance:
             return None
     return (
@@ -199,7 +202,9 @@ def _alternative_attention(model: Any) -> Iterator[None]:
 def row_differences(scores: torch.Tensor, uncached: torch.Tensor, exact: bool) -> torch.Tensor:
     """Return the difference of scores, (rows, vocabulary), relative to the range of the second ones, (rows,).
 
-    It is the largest difference if `exact`, otherwise the root mean square, which is less sensitive to rounding.
+    It is the largest difference if `exact`, otherwise the root mean square, which is less sensitive to rounding; NaN only if
+    the second ones are not numbers.
     """
+    scores = scores.nan_to_num(torch.inf, torch.inf, -torch.inf)
     differences = (scores - uncached) / (uncached.amax(-1) - uncached.amin(-1))[:, None]
     return differences.abs().amax(-1) if exact else differences.square().mean(-1).sqrt()

@@ -21,6 +21,7 @@ from render_agent.engines.transformers.kv_cache import (
     KVCache,
 )
 from render_agent.engines.transformers.model.recurrent_state import LIVE, SPARE, StateCall
+from render_agent.engines.transformers.sampling import most_likely_tokens
 from render_agent.engines.transformers.sequences import Sample
 
 
@@ -50,7 +51,7 @@ class Decoder:
     def step(self, rows: Sequence[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
         """Feed the newest token of every row; raise any error of the model. The call can be repeated.
 
-        Returns the logits of the next tokens, (rows, vocabulary) float32, and the most likely tokens, (rows,) int64. The
+        Returns the logits of the next tokens, (rows, vocabulary) float32, and `most_likely_tokens`, (rows,) int64. The
         next step may overwrite both, and on a GPU they may not be computed yet.
         """
         device = self.model.device
@@ -74,7 +75,7 @@ class Decoder:
         )
         with torch.inference_mode():
             logits = self.logits(inputs[:, 0], inputs[:, 1], call)
-            return logits[: len(rows)], logits[: len(rows)].argmax(-1)
+            return logits[: len(rows)], most_likely_tokens(logits[: len(rows)])
 
     def logits(
         self, ids: torch.Tensor, positions: torch.Tensor, call: DecodeAttention

@@ -238,7 +238,9 @@ def generate_rows(loaded: LoadedModel, rows: Sequence[BatchRow]) -> list[Reply]:
     seconds = time.perf_counter() - began
     questions = len({id(row.request) for row in rows})
     return [
-        Reply(
+        Reply(error=loaded.invalid_scores(), seconds=seconds, batch_size=questions)
+        if reply.invalid
+        else Reply(
             (loaded.text(reply.written, row.prompt.text),),
             Tokens(len(row.prompt.ids), len(reply.written), thought=reply.thought_tokens),
             seconds,

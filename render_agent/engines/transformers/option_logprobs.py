@@ -8,6 +8,7 @@ without temperature, truncation or suppressed tokens.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -121,6 +122,8 @@ def _score_batch(
             seconds,
             len(batch),
         )
+        if all(map(math.isfinite, logprobs))
+        else Scores(error=loaded.invalid_scores(), seconds=seconds, batch_size=len(batch))
         for logprobs, entry in zip(scores, batch, strict=True)
     ]
 

@@ -20,6 +20,8 @@ from render_agent.engines.transformers.constrained_decoding import Guide, allowe
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel
 
+INVALID = -1  # stands for the next token if the scores are not numbers
+
 Script = Callable[[Request], str]
 """Returns the text of the reply to a request, to force replies.
 
@@ -59,6 +61,7 @@ class PartialReply:
     thought: Thought | None = None  # state of thoughts, for models that have them
     thought_limit: int = 0  # maximum number of tokens that only a thought can use
     written: list[int] = field(default_factory=list)  # tokens generated so far
+    invalid: bool = False  # True if the scores of a token were not numbers, which ends the reply
 
     def start_reply(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
         """Prepare to generate sample `number` of the reply to a request, given the text of its prompt."""
@@ -99,6 +102,8 @@ class PartialReply:
 
     def is_finished(self, ends: Sequence[int]) -> bool:
         """True if the reply is complete; `ends` are the tokens that end a reply."""
+        if self.invalid:
+            return True
         extra = min(self.thought.spent, self.thought_limit) if self.thought is not None else 0
         is_full = len(self.written) - extra >= self.limit - self.thought_limit
         return is_full or (bool(self.written) and self.written[-1] in ends)
@@ -123,6 +128,16 @@ def uniform_draws(request: Request, sample: int) -> list[float]:
     return [chance.getrandbits(24) / 2**24 for _ in range(request.token_limit)]
 
 
+def most_likely_tokens(logits: torch.Tensor) -> torch.Tensor:
+    """Return the most likely token of every row, (rows,) int64; INVALID if the row contains NaN or infinity.
+
+    `argmax` takes NaN for the maximum, so only the score of that token has to be examined.
+    """
+    tokens = logits.argmax(-1)
+    highest = logits.gather(-1, tokens[:, None])[:, 0]
+    return tokens.where(highest.isfinite(), INVALID)
+
+
 def choose_tokens(
     logits: torch.Tensor,
     most_likely: torch.Tensor,
@@ -130,6 +145,8 @@ def choose_tokens(
     truncation: Truncation,
 ) -> list[int]:
     """Return the next token of every row, given logits, (rows, vocabulary) float32, which may be overwritten.
+
+    `most_likely` are those of `most_likely_tokens`; INVALID remains.
 
     A greedy row whose guide allows the most likely token does not need a mask. On a GPU, whose logits are not computed
     yet, masks are prepared for all constrained rows meanwhile; otherwise only for the rows that need one.
@@ -141,7 +158,7 @@ def choose_tokens(
         for index, row in enumerate(rows)
         if row.due is None
         and not row.is_unconstrained
-        and (is_async or not row.accepts(tokens[index]))
+        and (is_async or not (tokens[index] == INVALID or row.accepts(tokens[index])))
     ]
     with torch.inference_mode():
         if constrained:
@@ -152,10 +169,11 @@ def choose_tokens(
         if constrained or is_async:
             tokens = most_likely.tolist()
     for index, token in zip(constrained, tokens[len(rows) :], strict=True):
-        if tokens[index] != token and not rows[index].accepts(tokens[index]):
+        if tokens[index] not in (token, INVALID) and not rows[index].accepts(tokens[index]):
             tokens[index] = token
     return [
-        token if (due := row.due) is None else due for row, token in zip(rows, tokens, strict=False)
+        token if token == INVALID or (due := row.due) is None else due
+        for row, token in zip(rows, tokens, strict=False)
     ]
 
 
@@ -222,8 +240,11 @@ class TokenForcer:
         live = [index for index, row in enumerate(self.rows) if not row.is_finished(self.ends)]
         logits = scores[live].float()
         rows = [self.rows[index] for index in live]
-        chosen = choose_tokens(logits, logits.argmax(-1), rows, self.truncation)
+        chosen = choose_tokens(logits, most_likely_tokens(logits), rows, self.truncation)
         for index, row, token in zip(live, rows, chosen, strict=True):
+            if token == INVALID:
+                row.invalid = True
+                continue
             row.append(token)
             tokens[index] = token
         return torch.full_like(scores, -torch.inf).scatter(1, tokens.to(scores.device), 0)

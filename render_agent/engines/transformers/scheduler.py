@@ -20,7 +20,11 @@ from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import UnreadPrompt, next_position, prefill
-from render_agent.engines.transformers.sampling import choose_tokens
+from render_agent.engines.transformers.sampling import (
+    INVALID,
+    choose_tokens,
+    most_likely_tokens,
+)
 from render_agent.engines.transformers.sequences import Sample
 
 LOG = logging.getLogger(__name__)
@@ -263,7 +267,7 @@ class Scheduler:
                 sample.offset = next_position(prompt, self.axes) - len(sample.ids)
                 sample.start_reply(self.loaded, sample.request, sample.number, prompt.text)
             self.on_logits(logits, group)
-            return choose_tokens(logits, logits.argmax(-1), group, self.loaded.truncation)
+            return choose_tokens(logits, most_likely_tokens(logits), group, self.loaded.truncation)
 
     def step(self) -> None:
         """Generate one token of every active reply, or of as many as fit in memory."""
@@ -296,8 +300,13 @@ class Scheduler:
             return choose_tokens(logits, most_likely, rows, self.loaded.truncation)
 
     def _append_tokens(self, rows: Sequence[Sample], tokens: Sequence[int]) -> None:
-        """Append the chosen tokens, and deliver the replies that are complete."""
+        """Append the chosen tokens, and deliver the replies that are complete, or whose scores are not numbers."""
         for row, token in zip(list(rows), tokens, strict=True):
+            if token == INVALID:
+                self.active.remove(row)
+                self.cache.evict(row.sequence)
+                self._deliver(row, Reply(error=self.loaded.invalid_scores()))
+                continue
             row.append(token)
             row.rows_summed += len(rows)
             if row.is_finished(self.loaded.ends):

@@ -1,6 +1,7 @@
 """A small SigLIP model: batches, texts, memory, and the embedding verifier."""
 
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -204,3 +205,10 @@ def test_features_are_cached_last_hidden_states(folder, monkeypatch):
 def test_different_image_and_text_widths_are_rejected(tmp_path):
     with pytest.raises(SetupError, match=r"32 .*64"):
         SiglipEncoder(str(small_siglip(tmp_path, text_width=64)), "cpu")
+
+
+def test_embeddings_that_are_not_numbers(folder):
+    model = load_siglip(str(folder), "cpu")
+    next(iter(model.model.vision_model.parameters())).data[0] = torch.nan
+    with pytest.raises(EngineError, match=re.escape(str(folder))):
+        model.images(noise_images(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -89,6 +90,8 @@ def _why_batch_differs(model: Any) -> str | None:
     prompts = [model.inputs.prepare(request) for request in requests]
     apiece = torch.cat([uncached_scores(model, [prompt]) for prompt in prompts])
     difference = float(row_differences(uncached_scores(model, prompts), apiece, exact=False).max())
+    if math.isnan(difference):
+        return str(model.invalid_scores())
     if difference <= MAX_RELATIVE_ERROR:
         return None
     return f"scores in a batch differ by {difference:.2g} of their range"

@@ -13,6 +13,7 @@ from render_agent.engines.transformers.attention import DecodeAttention, page_sl
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.gpu.fused_layers import fuse_layers
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, KVCache
+from render_agent.engines.transformers.sampling import most_likely_tokens
 from render_agent.engines.transformers.sequences import Sample
 from render_agent.engines.transformers.transformers_options import position_limit
 
@@ -124,4 +125,4 @@ class GraphDecoder(Decoder):
         call = DecodeAttention(self.cache.layers, page_slots(tables, lengths), tables, lengths + 1)
         logits = self._logits[:rows]
         logits.copy_(self.logits(inputs[:, TOKEN].long(), inputs[:, POSITION].long(), call))
-        self._tokens[:rows].copy_(logits.argmax(-1))
+        self._tokens[:rows].copy_(most_likely_tokens(logits))

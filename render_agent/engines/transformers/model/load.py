@@ -109,6 +109,17 @@ class LoadedModel:
         self.model = None
         free_memory()
 
+    def invalid_scores(self) -> str:
+        """Return the error message for scores of tokens that are NaN or infinite."""
+        dtype = str(self.model.dtype).removeprefix("torch.")
+        wider = {"float16": "bfloat16 or float32", "bfloat16": "float32"}.get(dtype)
+        remedy = (
+            f"Use --dtype {wider}; if that does not help, the weights are damaged: download them again."
+            if wider
+            else "The weights are damaged, or need another --dtype: download them again."
+        )
+        return f"the model's scores are not numbers (NaN or infinity) in {dtype}. {remedy}"
+
     def fault_text(self, fault: Fault, prompt: PreparedPrompt) -> str:
         """Return the error message for a prompt that failed in a call without other prompts."""
         if not fault.out_of_memory:
