@@ -135,6 +135,7 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
     from render_agent.engines.checkpoint.pretrained import (
         OFFLINE,
         WEIGHTS,
+        check_weights,
         choose_device,
         silence_libraries,
     )
@@ -150,9 +151,10 @@ def load_siglip(model: str, device: str = "auto") -> Siglip:
     dtype = torch.bfloat16 if torch_device.startswith("cuda") else torch.float32
     try:
         processor = AutoProcessor.from_pretrained(model_files.folder, **OFFLINE)
-        network = AutoModel.from_pretrained(model_files.folder, dtype=dtype, **WEIGHTS)
+        network, loading = AutoModel.from_pretrained(model_files.folder, dtype=dtype, **WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
         raise SetupError(
             f"cannot load {model}: {first_line(error)}. Download the model again."
         ) from error
+    check_weights(model, loading)
     return Siglip(model_files, network.to(torch_device).eval(), processor)

@@ -21,7 +21,13 @@ DEVICE_NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 # Load local files only, and never run code from a model. By default, transformers would ask on the terminal.
 OFFLINE = {"local_files_only": True, "trust_remote_code": False}
-WEIGHTS = {**OFFLINE, "use_safetensors": True}  # never open a pickle
+WEIGHTS = {
+    **OFFLINE,
+    "use_safetensors": True,  # never open a pickle
+    # `check_weights` names weights that are missing or have another shape; transformers prints them only.
+    "output_loading_info": True,
+    "ignore_mismatched_sizes": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,6 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
             dtype=dtype,
             device_map=options.get("device_map", device),
             attn_implementation=options.get("attn_implementation"),
-            output_loading_info=True,
             **quantization_options,
             **WEIGHTS,
         )
@@ -191,12 +196,24 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
             f"{located.name} cannot be loaded on {device} as {dtype} ({first_line(error)}):"
             " download it again, choose another --dtype or --device, or use a smaller model"
         ) from error
-    missing_keys = sorted(loading["missing_keys"])
-    if missing_keys:
-        raise SetupError(
-            f"{located.name} lacks {len(missing_keys)} weights ({missing_keys[0]} …): download it again"
-        )
+    check_weights(located.name, loading)
     return model.eval()
+
+
+def check_weights(name: str, loading: Mapping[str, Any]) -> None:
+    """Raise SetupError if weights are missing or have other shapes than in config.json, given transformers' report."""
+    if mismatched := sorted(loading["mismatched_keys"]):
+        weight, stored, expected = mismatched[0]
+        raise SetupError(
+            f"{name} cannot be loaded: {_and_more(weight, len(mismatched))} has the shape {[*stored]}, but config.json"
+            f" describes {[*expected]}. Make them agree (after adding tokens, vocab_size), or download the model again."
+        )
+    if missing := sorted(loading["missing_keys"]):
+        raise SetupError(f"{name} lacks {_and_more(missing[0], len(missing))}: download it again")
+
+
+def _and_more(weight: str, count: int) -> str:
+    return f"the weight {weight}" + (f" (and {count - 1} more)" if count > 1 else "")
 
 
 def quantization_config(options: Mapping[str, Any], weights: Mapping[str, Any]) -> Any:
