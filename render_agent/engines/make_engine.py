@@ -245,6 +245,18 @@ class Scripted(EngineMaker):
             questions += shard.values()  # counterparts
         return make_scripted(self.model_name(config), questions, config.seed, size, config)
 
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise UsageError if a policy without beliefs would be probed for them."""
+        name = self.model_name(config)
+        is_registered = name in registry.names("scripted policy")
+        policy = registry.load("scripted policy", name) if is_registered else None
+        has_none = not getattr(policy, "answers_probes", True) or name.endswith((".json", ".jsonl"))
+        if config.probe and has_none:
+            raise UsageError(
+                f"--probe {','.join(config.probe)} asks for beliefs, which the policy {name} does not have. Omit it,"
+                " or pass a model or a policy with a method believe."
+            )
+
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""
         from render_agent.engines.scripted.load_policy import find_policy

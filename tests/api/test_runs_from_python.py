@@ -21,10 +21,12 @@ from render_agent.engines.engine import Capabilities, Scores
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import image_tokens
 from render_agent.errors import RunStoppedError, SceneError, SetupError, UsageError
+from render_agent.report.diagnosis.model import Cause
 from render_agent.runs.read import RunData, list_runs
 from render_agent.util import display
 
 QUESTION = "Is the red box left or right of the blue one?"
+SMALL_VIEWS = {"image_size": SMALL["image_size"]}
 DONE = json.dumps({"answer": "B", "done": True})
 
 
@@ -200,6 +202,45 @@ def test_coroutines_and_batch_functions_receive_whole_batches(tmp_path):
         )
         assert results.finished
     assert sizes[0] == 4
+
+
+def mapping_function(request):
+    """State a map if a probe asks for it; the map names the turn."""
+    if request.probe is None:
+        return STEP if request.turn == 0 else DONE
+    return json.dumps({"objects": [{"category": f"chair {request.turn}", "position": [1, 2]}]})
+
+
+async def mapping_coroutine(request):
+    return mapping_function(request)
+
+
+def mapping_batch(requests):
+    return [mapping_function(request) for request in requests]
+
+
+@pytest.mark.parametrize("engine", [mapping_function, mapping_coroutine, mapping_batch])
+def test_functions_answer_probes_themselves(tmp_path, scan, engine):
+    dialogue = render_agent.ask(
+        scan, QUESTION, engine=engine, probe="map", output=tmp_path / "runs", **SMALL_VIEWS
+    )
+    beliefs = [turn.probe.parsed_belief for turn in dialogue.folder.turns]
+    assert [[thing.category for thing in belief.objects] for belief in beliefs] == [
+        ["chair 0"],
+        ["chair 1"],
+    ]
+    assert [belief.position for belief in beliefs] == [None, None], "it did not state its position"
+
+
+def test_function_without_a_map_is_not_blamed_for_one(tmp_path):
+    """It has seen the counted objects, and its reply to the probe is no map."""
+    reply = json.dumps({"answer": "999", "done": True})
+    options = {"probe": "map", "views": "tour", "image_size": (160, 120), "output": tmp_path}
+    results = render_agent.run(
+        benchmark="rooms", type="object_counting", limit=1, engine=lambda request: reply, **options
+    )
+    assert {turn.probe.reply for turn in RunData(results.path).turns} == {reply}
+    assert [diagnosis.cause for diagnosis in results.diagnosis(1).values()] == [Cause.MISJUDGED]
 
 
 def raise_error(request):

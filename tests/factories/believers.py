@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from factories.runs import finish_run
+from factories.mapper_policy import empty_belief
+from factories.runs import MAPPER, finish_run
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.engines.scripted.scripted_engine import empty_belief
 from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent.report.diagnosis.diagnose import diagnose_run
@@ -189,7 +189,9 @@ def run_policy(name: str, output: Path, **options: Any) -> dict[str, Any]:
     Questions that the policy without a fault had to guess are excluded: it saw too little, or no box answers them.
     """
     defaults = {"batch": True, "benchmark": "rooms", "image_size": (160, 120), "probe": ("map",)}
-    config = RunConfig(engine="scripted", output=str(output / name), **defaults | options)
+    config = RunConfig(
+        engine="scripted", model=MAPPER, output=str(output / name), **defaults | options
+    )
     fault, branch = FAULTS[name]
 
     def make(config: RunConfig, questions: Any) -> ScriptedEngine:

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+from factories.mapper_policy import empty_belief
 from factories.scenes import room, write_ply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
@@ -14,6 +15,9 @@ from render_agent.runs.runner import resume_run, start_run
 
 # Options of a fast run.
 SMALL = {"image_size": (96, 72), "engine": "scripted"}
+
+# Policy file of probed runs; the named policies have no beliefs.
+MAPPER = str(Path(__file__).with_name("mapper_policy.py"))
 
 
 def make_questions(folder: Path, count: int = 4) -> Path:
@@ -55,6 +59,8 @@ def spread_over_rooms(questions: Path, count: int) -> Path:
 def make_config(folder: Path, questions: Path, **options) -> RunConfig:
     """Return the options of a small run below `folder`/runs."""
     defaults = {"batch": True, "benchmark": str(questions), "output": str(folder / "runs")}
+    if options.get("probe"):
+        defaults["model"] = MAPPER
     return RunConfig(**defaults | SMALL | options)
 
 
@@ -135,4 +141,6 @@ def walking_engine(count, turns=3, batch_size=64):
         }
         done = json.dumps({"answer": "A" if number % 2 else "4", "done": True})
         replies[str(number)] = [json.dumps(step)] * (number % turns + 1) + [done]
-    return ScriptedEngine(ReplayPolicy(replies), batch_size)
+    policy = ReplayPolicy(replies)
+    policy.believe = empty_belief
+    return ScriptedEngine(policy, batch_size)

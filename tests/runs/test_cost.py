@@ -33,7 +33,9 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 QUESTIONS = 6
-PRICES = "- {models: [made, explorer], in: 2, cached: 0.5, cache_write: 3, out: 10}"
+PRICES = (
+    "- {models: [made, explorer, '*mapper_policy.py'], in: 2, cached: 0.5, cache_write: 3, out: 10}"
+)
 USAGE = {
     "prompt_tokens": 100_000,
     "completion_tokens": 10_000,

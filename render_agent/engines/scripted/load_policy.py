@@ -145,4 +145,4 @@ def _import_policy(path: Path) -> NamedPolicy:
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
-    return NamedPolicy(build)
+    return NamedPolicy(build, answers_probes=True)

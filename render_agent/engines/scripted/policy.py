@@ -18,8 +18,7 @@ class Policy(Protocol):
 
     - `samples(request)` returns one reply per sample, if samples differ; the first must equal `reply(request)`.
     - `reply_all(requests)` replaces `reply` for a batch: it returns one reply, or an exception, per request.
-    - `believe(request)` returns the reply to a request with a `probe`. By default, the engine replies with the actual
-      camera position and no objects.
+    - `believe(request)` replies to requests with a `probe`, which `reply` and `reply_all` receive otherwise.
     - `close()` releases resources, such as a renderer.
     """
 
@@ -39,6 +38,8 @@ class NamedPolicy:
     """Shown next to the results of the policy."""
     knows_boxes: bool = False
     """True if the policy answers from the object boxes of the scenes."""
+    answers_probes: bool = False
+    """True if the policy may be run with `--probe`, because it states what it believes."""
 
     def __call__(
         self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,24 +61,27 @@ class ScriptedEngine(BatchingEngine):
     def _texts(self, requests: Sequence[Request]) -> list[object]:
         """Return what the policy gives for each request: a text, one text per sample, or an exception."""
         reply_all = getattr(self.policy, "reply_all", None)
-        turns = [request for request in requests if request.probe is None]
-        if reply_all is None or not turns:
+        batch = [] if reply_all is None else [r for r in requests if not self._believes(r)]
+        if not batch:
             return [_attempt(self._text, request) for request in requests]
-        replies = _attempt(reply_all, turns)
+        replies = _attempt(reply_all, batch)
         if isinstance(replies, Exception):
-            replies = [replies] * len(turns)
-        elif not isinstance(replies, Sequence) or len(replies) != len(turns):
-            error = TypeError(f"expected a list of {len(turns)} replies, not {short_repr(replies)}")
-            replies = [error] * len(turns)
-        by_turn = iter(replies)
+            replies = [replies] * len(batch)
+        elif not isinstance(replies, Sequence) or len(replies) != len(batch):
+            error = TypeError(f"expected a list of {len(batch)} replies, not {short_repr(replies)}")
+            replies = [error] * len(batch)
+        in_batch = iter(replies)
         return [
-            next(by_turn) if request.probe is None else _attempt(self._text, request)
+            _attempt(self._text, request) if self._believes(request) else next(in_batch)
             for request in requests
         ]
 
+    def _believes(self, request: Request) -> bool:
+        return request.probe is not None and hasattr(self.policy, "believe")
+
     def _text(self, request: Request) -> object:
-        if request.probe is not None:
-            return getattr(self.policy, "believe", empty_belief)(request)
+        if self._believes(request):
+            return self.policy.believe(request)  # type: ignore[attr-defined]
         if self._has_samples(request):
             return tuple(self.policy.samples(request))  # type: ignore[attr-defined]
         return self.policy.reply(request)
@@ -129,21 +131,6 @@ def _attempt(function: Callable[[Any], Any], argument: object) -> Any:
         return function(argument)
     except Exception as error:  # noqa: BLE001 - a policy is user code and can raise anything
         return error
-
-
-def empty_belief(request: Request) -> str:
-    """Return the belief of a policy that ignores the views: its actual position, and no object seen."""
-    probe = request.probe
-    assert probe is not None, "the request has no probe"
-    x, y, _ = probe.camera.position
-    belief = {
-        "objects": [],
-        "counts": [{"category": name, "count": 0} for name in probe.named],
-        "position": [round(x, 2), round(y, 2)],
-        "yaw_degrees": round(probe.camera.yaw),
-        "unseen": list(probe.named),
-    }
-    return json.dumps({key: belief[key] for key in probe.keys if key in belief})
 
 
 def make_scripted(

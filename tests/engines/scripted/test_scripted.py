@@ -3,6 +3,7 @@
 import json
 import random
 import textwrap
+from dataclasses import replace
 
 import pytest
 from conftest import test_data
@@ -12,7 +13,7 @@ from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
-from render_agent.engines.make_engine import describe_engine
+from render_agent.engines.make_engine import SCRIPTED, describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
 from render_agent.errors import SetupError, UsageError
@@ -224,6 +225,14 @@ def test_invalid_policy_file_is_reported(tmp_path, name, content, pattern):
 def test_unknown_policy_error_lists_the_available_ones(model):
     with pytest.raises(SetupError, match="explorer, random"):
         make_scripted(model, MIXED, 0)
+
+
+@pytest.mark.parametrize("model", [*registry.names("scripted policy"), "replies.jsonl"])
+def test_policies_without_beliefs_refuse_probes(model):
+    config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model=model)
+    SCRIPTED.check(config, ())
+    with pytest.raises(UsageError, match=f"--probe map.*{model}"):
+        SCRIPTED.check(replace(config, probe=("map",)), ())
 
 
 @pytest.mark.parametrize("engine", ["scripted", "human"])
