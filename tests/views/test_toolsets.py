@@ -286,7 +286,7 @@ def test_scene_graph_replaces_views(tmp_path):
     assert text.splitlines()[0] == "Scene graph. Floor area: 27.0 square metres. Objects:"
     assert "- sofa 1: centre [3.30, 0.80, 0.40], size 0.60 x 0.60 x 0.80 high, yaw 0" in text
     options = {"tools": "graph", "scene": ("room05",), "limit": 2}
-    engine = ScriptedEngine(ReplayPolicy({}))
+    engine = ScriptedEngine(ReplayPolicy({"*": ["?"]}))
     path, results = play(tmp_path, "rooms", engine, **options)
     for turns in transcripts(path).values():
         assert all(turn["views"] == [] for turn in turns)

@@ -72,9 +72,11 @@ class ReplayPolicy:
         self.replies = replies
 
     def reply(self, request: Request) -> str:
-        """Return the prepared reply for this question and turn; an empty string if there is none."""
-        texts = self.replies.get(request.question_id, self.replies.get("*", [""]))
-        return texts[min(request.turn, len(texts) - 1)] if texts else ""
+        """Return the prepared reply for this question and turn. Raises LookupError if the question has none."""
+        texts = self.replies.get(request.question_id, self.replies.get("*"))
+        if not texts:
+            raise LookupError(f"there are no replies for question {request.question_id!r}")
+        return texts[min(request.turn, len(texts) - 1)]
 
 
 def policy_of_file(path: Path) -> NamedPolicy:

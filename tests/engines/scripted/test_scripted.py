@@ -138,7 +138,8 @@ def write(path, content):
 
 
 def replies_of(model, *requests):
-    return [reply.text for reply in make_scripted(model, MIXED, 0).generate(list(requests))]
+    replies = make_scripted(model, MIXED, 0).generate(list(requests))
+    return [reply.text if reply.error is None else None for reply in replies]
 
 
 def test_replies_from_a_jsonl_file(tmp_path):
@@ -156,7 +157,7 @@ def test_replies_from_a_jsonl_file(tmp_path):
         '{"answer": "B", "done": true}',
         '{"answer": "B", "done": true}',
     ]
-    assert replies_of(model, request(2), request(3)) == ['{"view": "top"}', ""]
+    assert replies_of(model, request(2), request(3)) == ['{"view": "top"}', None]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_replies_from_a_jsonl_file(tmp_path):
 )
 def test_replies_from_a_json_file(tmp_path, content):
     model = write(tmp_path / "replies.json", content)
-    assert replies_of(model, request(1), request(2)) == ["x", ""]
+    assert replies_of(model, request(1), request(2)) == ["x", None]
 
 
 POLICY = """\

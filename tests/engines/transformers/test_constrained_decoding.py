@@ -487,7 +487,7 @@ class SchemaRecorder(ScriptedEngine):
 
 @pytest.mark.parametrize("no_guide", [False, True])
 def test_no_guide_option_omits_the_schema(tmp_path, no_guide):
-    engine = SchemaRecorder(ReplayPolicy({}), 4)
+    engine = SchemaRecorder(ReplayPolicy({"*": ["?"]}), 4)
     play(tmp_path, make_questions(tmp_path), engine, max_turns=2, no_guide=no_guide)
     assert len(engine.schemas) == 8
     assert {schema is None for schema in engine.schemas} == {no_guide}
