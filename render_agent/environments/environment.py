@@ -188,7 +188,8 @@ class Environment:
             The first observation and `info`.
 
         Raises:
-            UsageError: There is no question with this id, or no such option.
+            UsageError: There is no question with this id, or no such option; or the environment is closed, or was
+                created before this process was forked.
             SceneError: The scan cannot be read.
             RenderError: The scan cannot be rendered.
         """
@@ -218,13 +219,15 @@ class Environment:
         Returns:
             The next observation, the reward, whether the policy declared itself done, whether it is out of turns, and
             `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `rewards` (by term),
-            `returns` (their sums over the episode), `malformed` (the reason, or None), `outcome` of the move. After the
-            end of the episode, it also contains `answer`, `ground_truth` and `status`.
+            `returns` (their sums over the episode), `malformed` (the reason, if the reply could not be read), `outcome`
+            (of the move, if there was one). After the end of the episode, it also contains `status`, and `answer` and
+            `ground_truth` if there is one. An entry without a value is absent.
 
         Raises:
-            UsageError: There is no episode, or it is over.
+            UsageError: There is no episode, or it is over; or as in `reset`.
             RenderError: The next view cannot be rendered.
         """
+        self.world.require_open()
         episode, objects = self._running, self._objects
         if episode.is_over or objects is None:
             raise UsageError("the episode is over. Call reset first.")
@@ -337,12 +340,17 @@ class Environment:
         if state.turns:
             last_turn = state.turns[-1]
             info["malformed"] = getattr(last_turn.action, "reason", None)
-            info["outcome"] = to_plain(last_turn.outcome)
+            info["outcome"] = last_turn.outcome and _without_none(to_plain(last_turn.outcome))
         if request is None:
             info["status"] = str(state.status)
             info["answer"] = state.answer
             info["ground_truth"] = state.question.ground_truth
-        return info
+        return _without_none(info)
+
+
+def _without_none(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that have a value: vector environments of Gymnasium expect one type per key."""
+    return {name: value for name, value in info.items() if value is not None}
 
 
 def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> list[Question]:

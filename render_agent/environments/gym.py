@@ -10,12 +10,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import multiprocessing
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector.utils import (
+    create_shared_memory,
+    read_from_shared_memory,
+    write_to_shared_memory,
+)
 
 from render_agent.environments.environment import Environment, Observation
 from render_agent.options import VIEW_TYPES
@@ -55,6 +61,47 @@ class AnyText(spaces.Space[str]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnyText)
+
+
+class SharedTexts:
+    """The texts of an `AsyncVectorEnv` in shared memory. It reads observations once, and copies them after every step."""
+
+    def __init__(self, memory: Any, num_envs: int) -> None:
+        self._rows = np.frombuffer(memory.get_obj(), TEXT_ROW, num_envs)
+
+    def __getitem__(self, index: int) -> str:
+        row = self._rows[index]
+        return bytes(row["utf8"][: row["length"]]).decode("utf-8", "surrogatepass")
+
+    def __setitem__(self, index: int, text: str) -> None:
+        utf8 = text.encode("utf-8", "surrogatepass")
+        row = self._rows[index]
+        row["utf8"][: len(utf8)] = np.frombuffer(utf8, np.uint8)
+        row["length"] = len(utf8)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self._rows)))
+
+    def __deepcopy__(self, memo: Any) -> tuple[str, ...]:
+        return tuple(self)
+
+
+TEXT_ROW = np.dtype([("length", np.int64), ("utf8", np.uint8, 4 * MAX_TEXT_CHARS)])
+
+
+@create_shared_memory.register(AnyText)
+def _create_shared_texts(space: AnyText, n: int = 1, ctx: Any = multiprocessing) -> Any:
+    return ctx.Array("B", n * TEXT_ROW.itemsize)
+
+
+@read_from_shared_memory.register(AnyText)
+def _read_shared_texts(space: AnyText, shared_memory: Any, n: int = 1) -> SharedTexts:
+    return SharedTexts(shared_memory, n)
+
+
+@write_to_shared_memory.register(AnyText)
+def _write_shared_text(space: AnyText, index: int, value: str, shared_memory: Any) -> None:
+    SharedTexts(shared_memory, index + 1)[index] = value
 
 
 class GymEnvironment(gymnasium.Env[dict[str, Any], str]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,7 @@ class Recorder:
         self._current: Recording | None = None
         self._open: list[Recording] = []
         self._lock = Lock()
+        self._process = os.getpid()
 
     def open(self, question: Question) -> Recording:
         """Return the folder that records the next episode about a question."""
@@ -98,7 +100,9 @@ class Recorder:
                 self._close_unused(recording)
 
     def close(self) -> None:
-        """Finish all folders."""
+        """Finish all folders. A fork does not, because they belong to its parent."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             for recording in self._open:
                 recording.close()

@@ -90,7 +90,9 @@ class VectorEnvironment:
         Raises:
             SceneError: A scan cannot be read.
             RenderError: A scan cannot be rendered.
+            UsageError: As in `Environment.reset`.
         """
+        self.world.require_open()
         if seed is not None:
             self._order = QuestionOrder(self.world.questions, seed)
         self._over[:] = False
@@ -110,16 +112,20 @@ class VectorEnvironment:
         Raises:
             RenderError: A view cannot be rendered.
             SceneError: The scan of the next episode cannot be read.
-            UsageError: The number of replies differs from that of environments.
+            UsageError: A reply is missing; or as in `Environment.step`.
         """
+        self.world.require_open()
         if len(replies) != self.num_envs:
             raise UsageError(
                 f"expected one reply for each of {self.num_envs} environments, not {len(replies)}"
             )
+        for number, (over, reply) in enumerate(zip(self._over, replies, strict=True)):
+            if reply is None and not over:
+                raise UsageError(f"there is no reply for environment {number}, whose episode runs")
         # Chosen here rather than in the threads, so that the same replies always lead to the same episodes.
         questions = self._next(int(self._over.sum()))
         jobs = [
-            partial(_restart, env, questions.pop(0)) if over else partial(env.step, reply or "")
+            partial(_restart, env, questions.pop(0)) if over else partial(env.step, reply)
             for env, over, reply in zip(self.envs, self._over, replies, strict=True)
         ]
         results = [*self._pool.map(lambda job: job(), jobs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import weakref
 from collections.abc import Mapping, Sequence
@@ -80,6 +81,8 @@ class World:
         _ = self.viewer  # created before several threads need it
         self._rooms = Rooms(config.image_size)
         self._measuring = Lock()
+        self._process = os.getpid()
+        self._is_closed = False
 
     @classmethod
     def of_benchmark(
@@ -105,10 +108,25 @@ class World:
         """The viewer that draws the views; None if the dialogues have none."""
         return self._views.viewer if isinstance(self._views, FreeViews) else None
 
+    @property
+    def _is_fork(self) -> bool:
+        return os.getpid() != self._process
+
+    def require_open(self) -> None:
+        """Raise UsageError if the world is closed, or if this process is a fork, which lacks the renderer's threads."""
+        if self._is_closed:
+            raise UsageError("the environment is closed. Create another one.")
+        if self._is_fork:
+            raise UsageError(
+                "the environment was created before this process was forked, and works only in the process that"
+                " created it. Create one in each process."
+            )
+
     def start(
         self, question: Question, log: TurnLog | None = None
     ) -> tuple[Episode, NamedObjectsShown]:
         """Start an episode, and run it up to its first request."""
+        self.require_open()
         state = self.parts.state(question, self.scenes)
         if log is None:
             log = MemoryLog() if self.recorder is None else self.recorder.open(question)
@@ -126,11 +144,14 @@ class World:
 
     def end(self, episode: Episode) -> None:
         """Release the log of an episode, finished or not."""
-        if self.recorder is not None:
+        if self.recorder is not None and not self._is_fork:
             self.recorder.release(episode.turns.log)
 
     def close(self) -> None:
-        """Free the renderer and finish the recorded run."""
+        """Free the renderer and finish the recorded run. A fork does neither, because both belong to its parent."""
+        if self._is_closed or self._is_fork:
+            return
+        self._is_closed = True
         self._views.close()
         if self.recorder is not None:
             self.recorder.close()
