@@ -70,15 +70,17 @@ EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 
 @pytest.fixture(scope="module", autouse=True)
 def plots(request):
-    """Replace plots by an empty image in other test files; drawing them takes half the time of a small report."""
-    from render_agent.report.pages.plots import run_plots
-    from render_agent.report.sweep import plot
+    """Replace plots by an empty image in other test files; drawing them takes half the time of a small report.
 
+    Yields the function that renders them.
+    """
+    from render_agent.report.pages.plots import svg
+
+    render_plot = svg.render_plot
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in PLOT_TESTS:
-            for module in (run_plots, plot):
-                patch.setattr(module, "draw_svg", lambda paint, **options: EMPTY_PLOT)
-        yield
+            patch.setattr(svg, "render_plot", lambda paint, height: EMPTY_PLOT)
+        yield render_plot
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,7 @@ from factories.reports import question_html
 import render_agent
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.maps.floor_plan import bare_plan, camera_poses
-from render_agent.report.pages.plots import run_plots
-from render_agent.report.pages.plots.svg import draw_svg
+from render_agent.report.pages.plots import run_plots, svg
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
@@ -79,9 +78,9 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     )
 
 
-def test_report_plots_beliefs(runs, monkeypatch):
+def test_report_plots_beliefs(runs, plots, monkeypatch):
     _, folder = runs("misreasoner")
-    monkeypatch.setattr(run_plots, "draw_svg", draw_svg)
+    monkeypatch.setattr(svg, "render_plot", plots)
     plots = {plot.name: plot for plot in run_plots.run_plots(folder, diagnose_run(folder, 1))}
     assert list(plots) == ["turns", "images", "causes", "seen", "coverage", "beliefs", "time"]
     causes = [dict(zip(plots["causes"].columns, row, strict=True)) for row in plots["causes"].rows]

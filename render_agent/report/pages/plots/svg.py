@@ -45,8 +45,13 @@ STYLE = {
 
 
 def draw_svg(paint: Callable[[Any], None], *, height: float = 3.0) -> str:
-    """Render a plot as SVG."""
+    """Return a plot as SVG."""
     require("a plot", "matplotlib")
+    return render_plot(paint, height)
+
+
+def render_plot(paint: Callable[[Any], None], height: float) -> str:
+    """Render a plot of this height in inches as SVG."""
     import matplotlib
     from cycler import cycler
     from matplotlib.backends.backend_svg import FigureCanvasSVG
