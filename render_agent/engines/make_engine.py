@@ -53,6 +53,8 @@ class EngineMaker(Choice):
     """True if it can return log-probabilities of given replies."""
     single_sample = False
     """True if it supports only one sample per turn."""
+    resumable = True
+    """True if a run can be resumed."""
     has_batch_jobs = False
     """True if it supports `--batch-jobs`."""
 
@@ -327,6 +329,7 @@ class Mcp(EngineMaker):
     default_model = "client"
     uses_model = uses_server = loads_weights = has_options = False
     single_sample = True
+    resumable = False
 
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload

@@ -56,14 +56,12 @@ class Recording(TurnLog):
         """Do nothing, because `append` has written everything."""
 
     def close(self) -> None:
-        """Keep only the questions that were asked, write the results if all of them are over, and unlock the folder."""
+        """Keep only the questions that were asked, write the results, and unlock the folder, which is not resumed."""
         self.log.write_questions(self.asked.values())
         record = RunData(self.log.path).record
         digests = {**record["sha256"], QUESTIONS: sha256(self.log.path / QUESTIONS)}
         self.log.write_record({**record, "sha256": digests})
-        run = RunData(self.log.path)
-        if not any(state.active for state in run.states):
-            self.log.write_results(run.results)
+        self.log.write_results(RunData(self.log.path).results)
         self.log.close()
 
 

@@ -43,7 +43,7 @@ def sides_of(runs: Sequence[RunData]) -> list[Side]:
         Side(
             run.name if has_unique_names else str(run.path),
             run.results,
-            fixed_options(run.config.to_json()) | differing,
+            fixed_options(run.config.to_json()) | {"model": run.model} | differing,
             {state.id: question_inputs(run.record, state.question) for state in run.states},
             run.recorded.get("questions", {}),
         )

@@ -21,6 +21,8 @@ from render_agent.score.tables import (
 
 Pair = Mapping[str, Any]
 
+ABSENT = "–"  # value of a fact that does not apply to a run
+
 # characters that LaTeX interprets -> their escapes
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -119,7 +121,7 @@ def differences(pair: Pair) -> dict[str, tuple[str, str]]:
     facts = pair["facts"]
     names = [*facts["a"], *(name for name in facts["b"] if name not in facts["a"])]
     values_by_name = {
-        name: (facts["a"].get(name, "no"), facts["b"].get(name, "no")) for name in names
+        name: (facts["a"].get(name, ABSENT), facts["b"].get(name, ABSENT)) for name in names
     }
     options = {
         option_label(name): (option_syntax(value_a), option_syntax(value_b))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.dialogue.events import BATCH_JOB
+from render_agent.engines.make_engine import engine_traits
 from render_agent.options import AUTO, OPTIONS, RunConfig, flag_of
 from render_agent.runs.build import Parts
 from render_agent.score.tables import dollars
@@ -36,10 +37,11 @@ def option_label(name: str) -> str:
 
 
 def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts that describe every request of a run, by name.
+    """Return the facts that describe every request of a run, by name, without options that its engine does not use.
 
     Request fields that were adapted to a server replace the value of their option.
     """
+    engine = engine_traits(config.engine)
     adaptations: dict[str, Any] = dict(results.get("adapted", {}))
 
     def as_sent(name: str, value: str) -> str:
@@ -49,16 +51,20 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         return f"{change['how']} in {count_noun(change['turns'], 'turn')}; option: {value}"
 
     temperature = f"{config.temperature:g}" if config.temperature else GREEDY
-    facts = {
-        "Temperature": as_sent("temperature", temperature),
-        "Seed": as_sent("seed", str(config.seed)),
-        "Thinking": _thinking(config),
-        "New tokens": f"at most {config.max_new_tokens:,} per reply",
+    facts = {}
+    if engine.uses_model:
+        facts["Temperature"] = as_sent("temperature", temperature)
+    if not engine.single_sample:  # neither a person nor a client is told the seed
+        facts["Seed"] = as_sent("seed", str(config.seed))
+    if engine.uses_model:
+        facts["Thinking"] = _thinking(config)
+        facts["New tokens"] = f"at most {config.max_new_tokens:,} per reply"
+    facts |= {
         "Reply protocol": config.reply_protocol,
         "Images in the prompt": _history(config.history),
         "Feedback": config.feedback,
     }
-    if config.engine == "transformers":
+    if engine.can_reproduce:
         is_exact = config.reproducible == "on" and results.get("reproducible", True)
         where = "on this type of device, with these versions"
         facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import test_data
-from factories.runs import make_questions, transcripts
+from factories.runs import make_questions, transcripts, truncate_log
 
 from render_agent.engines.bundled_models import suggest_models
 from render_agent.runs.read import list_runs
@@ -70,6 +71,26 @@ def test_batch_over_the_bundled_rooms_is_run_shown_and_reported(type_in, tmp_pat
     code, _, err = type_in("--continue", "recent", folder=tmp_path)
     assert code == 0
     assert "is complete" in err
+
+
+@pytest.mark.parametrize("output", ["experiment_logs", "elsewhere", "sub/experiment_logs"])
+def test_suggested_commands_work_from_the_folder_in_which_they_are_printed(type_in, tmp_path, output):  # fmt: skip
+    """Regression test: `--continue FOLDER/RUN` suggested `report RUN`, which is not found from there."""
+    questions = make_questions(tmp_path, 2)
+    options = ("--batch", "--benchmark", questions, "--views", "none", *QUICK)
+    code, _, err = type_in(*options, "--output", output, folder=tmp_path)
+    assert code == 0
+    (run,) = list_runs(tmp_path / output)
+    truncate_log(run, 1)
+    lines = [err, type_in("show", f"{output}/{run.name}", folder=tmp_path)[1]]
+    code, _, err = type_in("--continue", f"{output}/{run.name}", folder=tmp_path)
+    assert code == 0
+    lines.append(err)
+    suggested = re.findall(r"(?:next|Resume with): (.+)", "\n".join(lines))
+    assert len(suggested) == 3
+    for line in suggested:
+        arguments = shlex.split(line.partition("render_agent ")[2])
+        assert type_in(*arguments, folder=tmp_path)[0] == 0, line
 
 
 @pytest.mark.slow

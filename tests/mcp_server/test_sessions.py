@@ -10,6 +10,7 @@ import subprocess
 import sys
 from functools import partial
 
+import anyio.to_thread
 import httpx
 import pytest
 from click.testing import CliRunner
@@ -21,7 +22,9 @@ from render_agent.environments.world import World
 from render_agent.mcp_server.server import make_server
 from render_agent.options import RunConfig
 from render_agent.report.pages.index.index_page import describe_run
+from render_agent.report.run_facts import request_facts
 from render_agent.runs.read import RunData
+from render_agent.score.tables import figure
 from render_agent.util.coroutines import run_in_thread
 
 OPTIONS = ["--benchmark", "rooms", "--image-size", "96x72", "--max-turns", "4"]
@@ -271,7 +274,30 @@ def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path, is_kill
     assert run.results["official_over_scored"]["n"] == 0
     for command in ("show", "diagnose", "report", "ls"):
         run = ["--runs", str(tmp_path)] if command == "ls" else [str(folder)]
-        assert CliRunner().invoke(cli, [command, *run], catch_exceptions=False).exit_code == 0
+        result = CliRunner().invoke(cli, [command, *run], catch_exceptions=False)
+        assert result.exit_code == 0
+        assert "--continue" not in result.output, "sessions are not resumed"
+
+
+def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tmp_path):
+    async def session():
+        options = ("--id", "0", "--id", "27", "--sight-check", "off")
+        async with Client(over_stdio(tmp_path, *options)) as client:
+            await client.call_tool("start", {"id": "27"})
+            await client.call_tool("answer", {"answer": "B", "done": True})
+            lock = (folders(tmp_path)[0] / "run.lock").read_text()
+            os.kill(int(lock.split()[1]), signal.SIGKILL)
+
+    run_in_thread(session())
+    (folder,) = folders(tmp_path)
+    shown = CliRunner().invoke(cli, ["show", str(folder)], catch_exceptions=False).output
+    score = RunData(folder).results["official_over_scored"]["score"]
+    assert figure(score) in shown
+    assert "--continue" not in shown
+    facts = {"Temperature", "Seed", "Thinking", "New tokens"}
+    assert not facts & request_facts(RunData(folder).config, {}).keys()
+    printed = CliRunner().invoke(cli, ["show", str(folder), "--json"], catch_exceptions=False)
+    assert json.loads(printed.output)["counts"]["answered"] == 1
 
 
 @pytest.mark.parametrize(
@@ -321,16 +347,23 @@ def test_blind_client_is_refused_if_sight_is_required(tmp_path):
 
 
 @contextlib.contextmanager
-def http_server(output, *options):
-    """Start a server over HTTP; yield its URL and token."""
+def http_process(output, *options):
+    """Start a server over HTTP; yield its process, URL and token."""
     command = server_command(output, "--http", *options)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             matches = map(partial(re.search, r"(http\S+)\?token=(\S+)"), process.stderr)
-            yield next(filter(None, matches)).groups()
+            yield process, *next(filter(None, matches)).groups()
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
+
+
+@contextlib.contextmanager
+def http_server(output, *options):
+    """Start a server over HTTP; yield its URL and token."""
+    with http_process(output, *options) as (_, *address):
+        yield address
 
 
 def test_concurrent_sessions_over_http(tmp_path):
@@ -403,3 +436,29 @@ def test_interrupted_server_records_the_session(tmp_path):
         assert process.wait(timeout=30) == 143
     (state,) = RunData(folders(tmp_path)[0]).states
     assert state.status == "failed"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_http_server_completes_its_sessions(tmp_path, number, code):
+    """Clients that stay connected, with a question answered or in progress, do not keep a session open."""
+    ids = ["--id", "0", "--id", "27", "--sight-check", "off"]
+    with http_process(tmp_path, *ids) as (process, url, token):
+
+        async def session():
+            async with Client(f"{url}?token={token}") as first, Client(f"{url}?token={token}") as second:  # fmt: skip
+                for client in (first, second):
+                    await client.call_tool("start", {"id": "27"})
+                    await client.call_tool("answer", {"answer": "B", "done": True})
+                await second.call_tool("start")
+                process.send_signal(number)
+                assert await anyio.to_thread.run_sync(process.wait, 60) == code
+
+        run_in_thread(session())
+    statuses = []
+    for folder in folders(tmp_path):
+        run = RunData(folder)
+        assert (folder / "questions.jsonl").is_file()
+        assert run.saved_results["counts"]["answered"] == 1
+        statuses.append({state.id: str(state.status) for state in run.states})
+    assert {"27": "answered", "0": "active"} in statuses
+    assert {"27": "answered", "0": "failed"} in statuses

@@ -5,9 +5,12 @@ import io
 import re
 
 import pytest
+from factories.runs import finish_run, make_config, make_questions
 
 from render_agent.options import RunConfig
+from render_agent.report.compare_runs import sides_of
 from render_agent.report.comparison_text import (
+    ABSENT,
     FORMATS,
     difference_lines,
     differences,
@@ -16,7 +19,9 @@ from render_agent.report.comparison_text import (
     verdict,
 )
 from render_agent.report.run_facts import facts_line, request_facts
-from render_agent.score.comparison import Side, compare, correct_p_values
+from render_agent.runs.read import RunData
+from render_agent.runs.runner import start_run
+from render_agent.score.comparison import Side, compare, correct_p_values, differing_options
 from render_agent.score.power import plan
 
 TYPES = ("object_counting", "object_abs_distance", "object_size_estimation", "route_planning")
@@ -144,6 +149,29 @@ def test_options_and_requests_that_differ_are_named():
     assert "--model: a x, b y" in lines
     assert "a, b: same" in lines
     assert "a: only a" in lines
+
+
+def test_facts_that_do_not_apply_to_a_run_have_no_value():
+    """Regression test: scripted runs were said to be not reproducible."""
+    comparison = with_facts({"engine": "transformers"}, {"engine": "scripted"})
+    found = differences(comparison)
+    names = {"Temperature", "Thinking", "New tokens", "Reproducible"}
+    assert names < found.keys()
+    assert {found[name][1] for name in names} == {ABSENT}
+    assert "Seed" not in found
+
+
+def test_default_models_are_named_where_runs_are_compared(tmp_path):
+    """Regression test: compare said that --model was not set, although ls named the policy."""
+    questions = make_questions(tmp_path, 2)
+    runs = []
+    for model in (None, "random", "explorer"):
+        run = start_run(make_config(tmp_path, questions, model=model, views="none", max_turns=1))
+        finish_run(run)
+        runs.append(RunData(run.path))
+    default, random, named = sides_of(runs)
+    assert differing_options(default, random) == {"model": ["explorer", "random"]}
+    assert differing_options(default, named) == {}
 
 
 def test_adapted_requests_count_as_a_difference():

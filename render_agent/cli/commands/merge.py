@@ -22,7 +22,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     Examples:
       render-agent merge SHARD_1 SHARD_2
     """
-    from render_agent.cli.commands.run import program
+    from render_agent.cli.commands.run import program, run_argument
     from render_agent.runs.merge_shards import merge_shards
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
@@ -35,7 +35,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     console.print(score_tables(results))
     console.print(f"run: {path}", soft_wrap=True)
     if num_unfinished:
-        line = shlex.join([*program(), "--continue", str(path)])
+        line = shlex.join([*program(), "--continue", run_argument(path)])
         console.print(
             f"{count_noun(num_unfinished, 'question')} not done. Resume with: {line}",
             soft_wrap=True,

@@ -129,10 +129,14 @@ def _engine_maker(run: Run, console: Console, *, browser: bool) -> EngineFactory
 
 def continue_line(run: Run) -> str:
     """Return the command that resumes a run."""
-    standard = run.config.output == OPTIONS["output"].default
-    output = [] if standard else ["--output", run.config.output]
     consent = ["--allow-code"] if run.parts.engine.code_file(run.config) else []
-    return shlex.join([*program(), "--continue", run.path.name, *output, *consent])
+    return shlex.join([*program(), "--continue", run_argument(run.path), *consent])
+
+
+def run_argument(path: Path) -> str:
+    """Return how the command line names a run: by its name in the default folder, otherwise by its path."""
+    is_default = path.absolute().parent == Path(OPTIONS["output"].default).absolute()
+    return path.name if is_default else str(path)
 
 
 def program() -> list[str]:
@@ -166,9 +170,8 @@ def _print_results(
     if cost := cost_fact(run.parts, results):
         console.print(facts_line(cost), soft_wrap=True)
     console.print(f"run: {path}", soft_wrap=True)
-    standard = config.output == OPTIONS["output"].default
-    line = [*program(), "report", path.name if standard else str(path)]
-    console.print(f"next: {shlex.join(line)}", soft_wrap=True)
+    line = shlex.join([*program(), "report", run_argument(path)])
+    console.print(f"next: {line}", soft_wrap=True)
 
 
 def _print_answer(

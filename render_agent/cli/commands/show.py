@@ -32,7 +32,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
       render-agent show recent
       render-agent show recent 3
     """
-    from render_agent.cli.commands.run import print_agent, program
+    from render_agent.cli.commands.run import print_agent, program, run_argument
     from render_agent.report.run_facts import cost_fact, facts_line, request_facts
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
@@ -46,16 +46,20 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     if question is not None:
         _show_question(folder, question, as_json=as_json)
         return
-    results = folder.saved_results
+    results, can_resume = folder.saved_results, folder.parts.engine.resumable
+    is_finished = results is not None
+    if results is None and not can_resume:
+        results = folder.results
     if as_json:
         click.echo(printable_json(results or {"status": "unfinished"}))
         return
     console = plain_console()
-    if results is None:
+    if not is_finished:
         console.print(
             f"{folder.name} is unfinished: {count_noun(len(folder.turns), 'turn')} so far."
         )
-        line = shlex.join([*program(), "--continue", str(folder.path)])
+    if results is None:
+        line = shlex.join([*program(), "--continue", run_argument(folder.path)])
         console.print(f"Resume with: {line}", soft_wrap=True)
         return
     console.print(score_tables(results))

@@ -100,7 +100,9 @@ def _spec(run: RunData, created: str) -> Any:
         model=f"{config.engine}/{run.model}",
         model_generate_config=GenerateConfig(
             temperature=config.temperature, max_tokens=config.max_new_tokens, seed=config.seed
-        ),
+        )
+        if run.parts.engine.uses_model
+        else GenerateConfig(),
         config=EvalConfig(),
         packages={"render_agent": str(run.record["program"])},
         metadata={

@@ -16,7 +16,7 @@ from render_agent.dialogue.events import (
     SHORTER_PROMPTS,
     adaptation,
 )
-from render_agent.dialogue.probe import Probe
+from render_agent.dialogue.probe import MAX_TOKENS, Probe
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
 from render_agent.util.reasons import truncate
@@ -55,6 +55,17 @@ CAUSES = {
         f" the reply for a thought: {THOUGHT_OPTIONS}"
     ),
     "empty": "most are empty: check the server's log and the chat template of the model",
+}
+
+# `--max-new-tokens` does not apply to belief probes.
+PROBE_THOUGHT_OPTIONS = "set --thinking-budget, or pass --thinking off"
+PROBE_CAUSES = {
+    name: text.replace(THOUGHT_OPTIONS, PROBE_THOUGHT_OPTIONS) for name, text in CAUSES.items()
+} | {
+    "cut": (
+        f"most were cut off at the token limit of a probe, {MAX_TOKENS:,}, which is fixed: ask for fewer beliefs with"
+        " --probe, or set --thinking-budget if the model thinks"
+    ),
 }
 
 
@@ -128,7 +139,7 @@ def unreadable_probes(probes: Sequence[Probe]) -> str | None:
         return None
     cause, _ = Counter(map(_cause_of_probe, unreadable)).most_common(1)[0]
     number = f"{len(unreadable)} of {len(probes)}"
-    return f"{number} belief probes are unreadable: {CAUSES.get(cause, cause)}"
+    return f"{number} belief probes are unreadable: {PROBE_CAUSES.get(cause, cause)}"
 
 
 def _cause_of_turn(turn: Turn) -> str:

@@ -6,7 +6,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import uvicorn
@@ -64,6 +64,7 @@ class LocalServer:
             ) from error
         self.port = int(self._socket.getsockname()[1])
         self._server: uvicorn.Server | None = None
+        self._ended = Event()
 
     @property
     def address(self) -> str:
@@ -89,12 +90,19 @@ class LocalServer:
                 timeout_graceful_shutdown=CLOSING_SECONDS,
             )
         )
-        self._thread = Thread(target=self._server.run, args=([self._socket],), name="page")
+        self._thread = Thread(target=self._serve, args=(self._server,), name="page")
         self._thread.start()
+
+    def _serve(self, server: uvicorn.Server) -> None:
+        try:
+            server.run([self._socket])
+        finally:
+            self._ended.set()
 
     def wait(self) -> None:
         """Serve until the process is interrupted."""
-        self._thread.join()
+        # An interrupted join would mark the running thread as ended (Python 3.11), so that `close` would not wait for it.
+        self._ended.wait()
 
     def close(self) -> None:
         """Stop the server and wait for its thread."""

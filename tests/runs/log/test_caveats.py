@@ -115,6 +115,11 @@ def test_unreadable_probes_are_a_caveat():
     truncate_log = probed_turn(Malformed("cut off"), reply="{", finish="length")
     assert unreadable_probes([]) is None
     assert "token limit" in unreadable_probes([truncate_log.probe])
+    thought = replace(truncate_log.probe, reply="<think>hm")
+    for cut_probe, option in ((truncate_log.probe, "--probe"), (thought, "--thinking-budget")):
+        caveat = unreadable_probes([cut_probe])
+        assert option in caveat
+        assert "--max-new-tokens" not in caveat, "it does not apply to probes"
     assert "refused" in unreadable_probes([Probe("?", error="refused")])
     assert unreadable_probes([lost_probe.probe, Probe("?", belief=Belief())]) is None
 

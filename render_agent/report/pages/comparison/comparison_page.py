@@ -161,7 +161,7 @@ def _head(run: RunData, letter: str) -> dict[str, Any]:
     """Return the letter, the name and a short description of a run."""
     config, parts = run.config, run.parts
     facts = facts_line(request_facts(config, run.results) | cost_fact(parts, run.results))
-    words = [parts.model_name, f"views: {config.views}"]
+    words = [run.model, f"views: {config.views}"]
     if parts.image_stress.note:
         words.append(f"images: {config.image_stress}")
     if parts.agent.chooses:

@@ -99,7 +99,7 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
         ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
     ]
     facts = [
-        ("Model", run.parts.model_name),
+        ("Model", run.model),
         ("Engine", config.engine),
         *(benchmark if config.batch else []),
         (
