@@ -47,6 +47,7 @@ class Scene:
     """Remarks about how the file was read (such as a missing alignment), one sentence each."""
     frame: FileFrame = field(default_factory=FileFrame)
     """How the coordinates of the file were interpreted."""
+    cut_from: int | None = None  # number of faces before they were subdivided to shade them
 
     @property
     def is_cloud(self) -> bool:
@@ -62,7 +63,7 @@ class Scene:
             kind = f"splat, {count} Gaussians"
         elif self.faces is not None:
             mesh_kind = "textured mesh" if self.texture is not None else "mesh"
-            kind = f"{mesh_kind}, {count_noun(len(self.faces), 'face')}"
+            kind = f"{mesh_kind}, {count_noun(self.cut_from or len(self.faces), 'face')}"
         return (f"{kind} ({self.frame.description})", *self.notes)
 
     @property

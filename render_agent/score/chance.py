@@ -218,8 +218,8 @@ def _best_guesses(
     scores = metric.guess_scores(guesses)
     best = np.where(counts > 0, scores @ counts, -1.0).argmax(axis=0)
     if default is not None:
-        gains, sets = scores - scores[row_of[default]], np.arange(counts.shape[1])
-        is_better = (gains @ counts)[best, sets] > 2 * np.sqrt(gains**2 @ counts)[best, sets]
+        gains, at = scores - scores[row_of[default]], np.arange(counts.shape[1])
+        is_better = (gains @ counts)[best, at] > 2 * np.sqrt(gains**2 @ counts)[best, at]
         best = np.where(is_better, best, row_of[default])
     return [guesses[row] for row in best]
 

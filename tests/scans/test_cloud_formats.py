@@ -1,6 +1,7 @@
 """LAS, LAZ, E57, PCD, text columns and USD: files written by other libraries are read back unchanged."""
 
 import os
+import re
 import struct
 import sys
 from pathlib import Path
@@ -331,6 +332,37 @@ def test_las_with_wrong_counts_is_rejected(tmp_path):
     assert "header" in load_error(path)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("a.pcd", "ascii"), ("a.pcd", "binary"), ("a.las", "")])
+def test_points_beyond_the_declared_ones_are_noted(tmp_path, name, kind):
+    path = tmp_path / name
+    if kind:
+        write_pcd(path, POINTS, COLOURS, kind=kind)
+        content = path.read_bytes()
+        fewer = {f"{key} {len(POINTS)}": f"{key} {len(POINTS) - 9}" for key in ("WIDTH", "POINTS")}
+        for old, new in fewer.items():
+            content = content.replace(old.encode(), new.encode())
+    else:
+        write_las(path, POINTS, COLOURS)
+        content = bytearray(path.read_bytes())
+        content[247:255] = struct.pack("<Q", len(POINTS) - 9)
+    path.write_bytes(content)
+    scene = load_scene(path)
+    assert len(scene.points) == len(POINTS) - 9
+    assert any(
+        re.search(r"ignored: \d+ (bytes|numbers) after the last", note) for note in scene.notes
+    )
+
+
+def test_laz_that_declares_far_too_many_points_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.laz"
+    write_las(path, POINTS, COLOURS)
+    content = bytearray(path.read_bytes())
+    content[247:255] = struct.pack("<Q", 200_000_000)
+    path.write_bytes(content)
+    monkeypatch.setattr("render_agent.scans.formats.clouds.las.read_in_child", pytest.fail)
+    assert f"200,000,000 points, too many for {len(content):,} bytes" in load_error(path)
+
+
 def test_pcd_with_wrong_counts_is_rejected(tmp_path):
     path = tmp_path / "a.pcd"
     write_pcd(path, POINTS, COLOURS, kind="compressed")
@@ -340,7 +372,7 @@ def test_pcd_with_wrong_counts_is_rejected(tmp_path):
     assert "999,999,999,999 points" in load_error(path)
     start = content.index(b"binary_compressed\n") + len(b"binary_compressed\n")
     path.write_bytes(content[: start + 4] + b"\xff\xff\xff\xff" + content[start + 8 :])
-    assert "compressed points" in load_error(path)
+    assert f"{(1 << 32) - 1:,} bytes" in load_error(path)
     path.write_bytes(content[:-50])
     assert "compressed points" in load_error(path)
     path.write_bytes(b"FIELDS x\nDATA binary\n")

@@ -40,6 +40,33 @@ def test_binary_stl(tmp_path, data, note):
     assert [n for n in scene.notes if n.startswith("ignored")] == ([note] if note else [])
 
 
+def stl_with_attributes(lengths):
+    """Return a binary STL file with attribute bytes behind each triangle, as the format defines them."""
+    data, size = stl(np.asarray(lengths)), 50
+    triangles = [data[84 + at : 84 + at + size] for at in range(0, len(data) - 84, size)]
+    attributes = [bytes(range(1, length + 1)) for length in lengths]
+    pairs = zip(triangles, attributes, strict=True)
+    return data[:84] + b"".join(triangle + more for triangle, more in pairs)
+
+
+@pytest.mark.parametrize("lengths", [[4] * 12, [50] * 12, [0] * 11 + [7], [3, 0, 250] * 4])
+def test_stl_attribute_bytes_are_skipped(tmp_path, lengths):
+    """Regression test: of twelve faces with attribute bytes, four were read."""
+    (tmp_path / "a.stl").write_bytes(stl_with_attributes(lengths))
+    scene = load_scene(tmp_path / "a.stl")
+    assert np.allclose(scene.points[scene.faces], POINTS[FACES])
+    assert "ignored: attribute bytes of the triangles" in scene.notes
+
+
+def test_stl_with_unclear_attribute_bytes_is_refused(tmp_path):
+    (tmp_path / "a.stl").write_bytes(stl_with_attributes([9] * 12) + b"more")
+    with pytest.raises(SceneError, match="attribute bytes"):
+        load_scene(tmp_path / "a.stl")
+    colours = stl(np.arange(12) + 1000) + b"more"
+    (tmp_path / "a.stl").write_bytes(colours)
+    assert len(load_scene(tmp_path / "a.stl").faces) == 12
+
+
 def test_ascii_and_incomplete_stl(tmp_path):
     path = tmp_path / "a.stl"
     path.write_text(trimesh.Trimesh(POINTS, FACES, process=False).export(file_type="stl_ascii"))
@@ -73,6 +100,7 @@ def off(kind="OFF", vertex="", face="", counts="\n"):
         (off("NOFF", "0 0 1", counts=" "), None, None),
         (off(face="200 60 20"), RED, None),
         (off(face="0.78431 0.23529 0.07843 1"), RED, None),
+        (off() + "0 0 0\n", None, "ignored: 1 line after the last face"),
         (off(face="7"), None, "ignored: colour map indices of the faces"),
     ],
 )

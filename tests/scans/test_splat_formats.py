@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene, read_scan
+
+SPZ_MODULE = "render_agent.scans.formats.splats.spz"
+SIZE_MODULE = "render_agent.scans.formats.declared_size"
 
 SPLAT, PLAIN = random_splat(), random_splat(degree=0)
 
@@ -171,20 +175,34 @@ def test_capture_is_the_same_in_two_formats():
     assert_allclose(spreads[0], spreads[1], rtol=0.07, atol=2e-3)
 
 
-@pytest.mark.parametrize("degree", [0, 3])
-def test_splats_that_do_not_fit_in_memory_are_refused_before_they_are_unpacked(
-    tmp_path, monkeypatch, degree
-):
-    """Regression test: 4 MB of compressed zeros took 5 GB."""
-    count, unpacked = 10_000_000, []
+def zeros_spz(count, degree):
+    """Return an SPZ file of Gaussians that are all zero, as gzip compresses them."""
     width = 19 + 3 * ((degree + 1) ** 2 - 1)
-    header = struct.pack("<4sIIBBBB", b"NGSP", 2, count, degree, 12, 0, 0)
-    (tmp_path / "zeros.spz").write_bytes(
-        gzip.compress(header, 1) + bytes(width * count // 200)  # the rest is not reached
-    )
-    module = "render_agent.scans.formats.splats"
-    monkeypatch.setattr(f"{module}.assemble.available_memory", lambda: (8 << 30, 4 << 30))
-    monkeypatch.setattr(f"{module}.spz._positions", lambda *parts: unpacked.append(parts))
-    with pytest.raises(SceneError, match=r"10,000,000 Gaussians need .* of memory"):
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    parts = [packer.compress(struct.pack("<4sIIBBBB", b"NGSP", 2, count, degree, 12, 0, 0))]
+    parts += [packer.compress(bytes(width * 10_000)) for _ in range(count // 10_000)]
+    return b"".join([*parts, packer.flush()])
+
+
+@pytest.mark.parametrize(("degree", "padding"), [(0, 0), (3, 0), (3, 20_000_000)])
+def test_splats_that_decompress_to_too_much_are_refused_before_they_are_unpacked(
+    tmp_path, monkeypatch, degree, padding
+):
+    """Regression test: 4 MB of compressed zeros took 6 GB, as what they decompress to was not checked."""
+    unpacked = []
+    (tmp_path / "zeros.spz").write_bytes(zeros_spz(10_000_000, degree) + bytes(padding))
+    monkeypatch.setattr(f"{SPZ_MODULE}._positions", lambda *parts: unpacked.append(parts))
+    monkeypatch.setattr(f"{SIZE_MODULE}.available_memory", lambda: (8 << 30, 4 << 30))
+    reason = "Gaussians need .* of memory" if padding else "Gaussians, too many for"
+    with pytest.raises(SceneError, match=f"10,000,000 {reason}"):
         load_scene(tmp_path / "zeros.spz")
     assert unpacked == []
+
+
+def test_data_after_the_last_gaussian_is_noted(tmp_path):
+    data = gzip.decompress(spz(random_splat(50)))
+    for number, packed in enumerate((data, data + b"more")):
+        path = tmp_path / f"{number}.spz"
+        path.write_bytes(gzip.compress(packed))
+        noted = any("after the last Gaussian" in note for note in read_scan(path).notes)
+        assert noted is (number == 1)

@@ -199,6 +199,8 @@ def test_plain_colours_are_darker_in_corners_and_captured_ones_unchanged(tmp_pat
     areas = trimesh.triangles.area(scene.points[scene.faces])
     assert areas.sum() == pytest.approx(36 + 6, rel=1e-5)
     assert "14 faces" in scene.notes[-1]
+    assert "mesh, 14 faces (" in scene.description[0]
+    assert len(scene.faces) > 14
     captured = white_box_on_a_floor(tmp_path / "unlit.glb", unlit=True)
     assert len(captured.faces) == 14
     assert (captured.colours == 255).all()

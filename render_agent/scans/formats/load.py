@@ -164,6 +164,7 @@ def _size(path: Path) -> int:
 
 def _scene(scan: Scan, extent: Extent, path: Path, name: str, frame: FileFrame) -> Scene:
     low, high = (float(corner[2]) for corner in extent.bounds)
+    num_faces = None if scan.faces is None else len(scan.faces)
     if scan.faces is not None:
         scan = shade_mesh(scan)
     colours, texture, normals = scan.colours, scan.texture, None
@@ -186,4 +187,5 @@ def _scene(scan: Scan, extent: Extent, path: Path, name: str, frame: FileFrame) 
         normals=normals,
         notes=scan.notes,
         frame=frame,
+        cut_from=None if scan.faces is None or len(scan.faces) == num_faces else num_faces,
     )

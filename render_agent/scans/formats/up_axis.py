@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ def choose_up(scan: Scan, usual: Axis, metres: float) -> tuple[Axis, str | None]
     if faces.min() < 0 or faces.max() >= len(scan.points):  # reported when the scan is cleaned
         return usual, None
     with np.errstate(invalid="ignore", over="ignore"):
-        corners = (scan.points[faces] * metres).astype(np.float64)
+        corners = scan.points[faces] * metres
     corners = corners[np.isfinite(corners).all(axis=(1, 2))]
     if not len(corners):
         return usual, None
@@ -48,7 +50,7 @@ def choose_up(scan: Scan, usual: Axis, metres: float) -> tuple[Axis, str | None]
     )
 
 
-def _floor(corners: NDArray[np.float64]) -> tuple[float, float, float]:
+def _floor(corners: NDArray[Any]) -> tuple[float, float, float]:
     """Return the height of triangles, (k, 3, 3) with z up, the area of level ones at the bottom, and its share of the plan."""
     low, high = np.quantile(corners.reshape(-1, 3), (0.01, 0.99), axis=0)
     areas, normals = areas_and_normals(corners)

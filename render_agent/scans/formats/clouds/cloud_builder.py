@@ -17,7 +17,6 @@ from render_agent.scans.formats.point_cloud import (
     cell_means,
 )
 
-MAX_POINTS_PER_BYTE = 8  # a compressed point needs at least one bit
 CELLS_PER_SIDE = 2000  # cells along the widest side when a cloud is first thinned
 EXTENT_QUANTILES = (0.02, 0.98)  # quantiles that define the extent of a cloud, to ignore outliers
 UNKNOWN_GREY = 128.0  # grey of points with neither colour nor intensity

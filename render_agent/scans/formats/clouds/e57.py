@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
+from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared_size import check_expansion
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 1_000_000
+BYTES_PER_POINT = 24  # three coordinates
 
 CARTESIAN = ("cartesianX", "cartesianY", "cartesianZ")
 SPHERICAL = ("sphericalRange", "sphericalAzimuth", "sphericalElevation")
@@ -61,8 +63,7 @@ def _read(file: Any, path: Path, size: int) -> Scan:
 
     scans = [ScanHeader(node) for node in file.root()["data3D"]]
     num_points = sum(scan.points.childCount() for scan in scans)
-    if num_points > size * MAX_POINTS_PER_BYTE:
-        raise unreadable(path, f"it declares {num_points:,} points, too many for {size:,} bytes")
+    check_expansion(path, size, num_points * BYTES_PER_POINT, f"{num_points:,} points")
     nonempty_scans = [scan for scan in scans if scan.points.childCount()]
     have_limits = all(_red_limits(scan) for scan in nonempty_scans)
     cloud = CloudBuilder(bits=0 if have_limits else None)

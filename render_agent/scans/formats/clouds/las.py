@@ -18,8 +18,9 @@ import numpy as np
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.clouds.cloud_builder import MAX_POINTS_PER_BYTE, CloudBuilder
+from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared_size import check_expansion, too_many
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 
 CHUNK_POINTS = 2_000_000
@@ -63,11 +64,10 @@ def _check_header(path: Path, header: bytes, size: int) -> bool:
     is_compressed = bool(point_format & 0x80)
     if max(start, header_size) > size or 54 * records + 60 * num_extended > size:
         raise unreadable(path, f"its header declares too many records for {size:,} bytes")
-    max_points = size * MAX_POINTS_PER_BYTE if is_compressed else (size - start) // max(length, 1)
-    if points > max_points:
-        raise unreadable(
-            path, f"its header declares {points:,} points, too many for {size:,} bytes"
-        )
+    if is_compressed:
+        check_expansion(path, size, points * length, f"{points:,} points")
+    elif points > (size - start) // max(length, 1):
+        raise too_many(path, size, f"{points:,} points")
     return is_compressed
 
 
@@ -95,6 +95,9 @@ def read_directly(path: Path, size: int) -> Scan:
             points = np.column_stack([chunk.x, chunk.y, np.asarray(chunk.z) * height_factor])
             cloud.add(points[valid], colours, np.asarray(chunk["intensity"])[valid])
     notes = []
+    surplus = _surplus(reader.header, size)
+    if surplus:
+        declared.add(f"{surplus:,} bytes after the last point")
     if num_withheld:
         notes.append(f"{num_withheld:,} withheld points were dropped")
     if num_noise:
@@ -103,6 +106,16 @@ def read_directly(path: Path, size: int) -> Scan:
         notes.append("heights were converted to the unit of the other axes")
     scan = cloud.scan()
     return replace(scan, metres=metres, notes=(*notes, *scan.notes, *declared.notes))
+
+
+def _surplus(header: Any, size: int) -> int:
+    """Return the number of bytes between the last point and what follows the points, if they could be points."""
+    length = header.point_format.size
+    if header.are_points_compressed:
+        return 0
+    ends = [header.start_of_first_evlr or size, header.start_of_waveform_data_packet_record or size]
+    surplus = min(ends) - header.offset_to_point_data - header.point_count * length
+    return int(surplus) if surplus >= length else 0
 
 
 def _units(path: Path, header: Any) -> tuple[float | None, float]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
 from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared_size import check_expansion, check_memory, too_many
 from render_agent.scans.formats.ply.ascii import cast_numbers, text_numbers
 from render_agent.scans.formats.ply.vertices import COLOUR_NAMES, NORMALS
 
@@ -29,7 +30,6 @@ TYPES = {("F", 4): "<f4", ("F", 8): "<f8"} | {
     for size in (1, 2, 4, 8)
 }
 
-MAX_EXPANSION = 88  # maximum bytes per byte of LZF data: three bytes can encode 264
 # 4-byte fields with blue, green, red and opacity, whatever their declared type.
 PACKED_FIELDS = ("rgb", "rgba")
 
@@ -42,19 +42,21 @@ def read_pcd(path: Path, size: int) -> Scan:
         file.seek(header_size)
         row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
         remaining = size - header_size
-        limits = {"binary": remaining // row, "ascii": remaining + 1}
-        max_points = limits.get(storage, remaining * MAX_EXPANSION // row)
-        if count > max_points:
-            raise unreadable(
-                path,
-                f"its header declares {count:,} points, more than fit in the remaining {remaining:,} bytes",
-            )
+        content = f"{count:,} points"
+        if storage == "binary_compressed":
+            check_expansion(path, remaining, count * row, content)
+        elif count > (remaining // row if storage == "binary" else remaining + 1):
+            raise too_many(path, remaining, content)
         data = file.read()
     if storage == "ascii":
-        columns = _ascii(path, fields, count, data)
+        columns, surplus = _ascii(path, fields, count, data)
+        if surplus:
+            declared.add(f"{surplus:,} numbers after the last point")
     elif storage == "binary":
         rows = np.frombuffer(data, [(n, k, (w,)) for n, k, w in fields], count)
         columns = {name: rows[name][:, 0] for name, _, _ in fields}
+        if len(data) >= (count + 1) * row:
+            declared.add(f"{len(data) - count * row:,} bytes after the last point")
     else:
         columns = _columns(path, fields, count, data)
     return _scan(path, columns, declared)
@@ -107,7 +109,10 @@ def _is_moved(viewpoint: list[str]) -> bool:
         return True
 
 
-def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
+def _ascii(
+    path: Path, fields: Fields, count: int, data: bytes
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the columns, and the number of numbers after the last point."""
     row_length = sum(width for _, _, width in fields)
     numbers = text_numbers(path, data)
     if count * row_length > len(numbers):
@@ -117,18 +122,16 @@ def _ascii(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDA
     for name, kind, width in fields:
         columns[name] = cast_numbers(table[:, at], kind)
         at += width
-    return columns
+    return columns, len(numbers) - count * row_length
 
 
 def _columns(path: Path, fields: Fields, count: int, data: bytes) -> dict[str, NDArray[Any]]:
     """Return the columns of compressed data, which is stored field by field."""
     compressed_size, raw_size = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4")
     row = sum(width * np.dtype(kind).itemsize for _, kind, width in fields)
-    if (
-        compressed_size > len(data) - 8
-        or raw_size < count * row
-        or raw_size > int(compressed_size) * MAX_EXPANSION
-    ):
+    check_expansion(path, int(compressed_size), int(raw_size), f"{raw_size:,} bytes of points")
+    check_memory(path, 4 * int(raw_size), f"{count:,} points")  # of which copies are made
+    if compressed_size > len(data) - 8 or raw_size < count * row:
         raise unreadable(path, "the size of its compressed points does not match its header")
     raw = decompress_lzf(data[8 : 8 + int(compressed_size)], int(raw_size))
     if raw is None:

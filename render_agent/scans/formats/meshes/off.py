@@ -18,6 +18,7 @@ from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
 from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangle_corners
+from render_agent.util.display import count_noun
 
 KIND = re.compile(rb"((?:ST|C|N|4)*)OFF(?![A-Z])[ \t]*(BINARY)?", re.IGNORECASE)
 COMMENT = re.compile(rb"#.*")
@@ -55,6 +56,8 @@ def read_off(path: Path) -> Scan:
     colours = rest[:, :3] if num_rest >= 3 else None
     if num_rest > 4 or 0 < num_rest < 3:
         declared.add(f"{num_rest - 4 * (num_rest > 4)} further numbers of the vertices")
+    if surplus := len(lines) - 1 - num_vertices - num_faces:
+        declared.add(f"{count_noun(surplus, 'line')} after the last face")
     face_lines = lines[1 + num_vertices : 1 + num_vertices + num_faces]
     faces, face_colours = _faces(path, face_lines, points, declared)
     if not len(faces):

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, unreadable
+from render_agent.scans.formats.declared_size import check_memory
 from render_agent.scans.gaussians import CONSTANT_HARMONIC, Gaussians
-from render_agent.util.display import format_bytes
-from render_agent.util.memory import available_memory
 
 MAX_GAUSSIANS = 20_000_000  # larger splats are rejected
 MAX_GAUSSIAN_METRES = 1e4  # wider Gaussians are faulty, like NaN, and are dropped
@@ -38,13 +37,7 @@ def check_count(
             "reduce their number",
         )
     num_bytes = count * (BYTES_PER_GAUSSIAN + BYTES_PER_COEFFICIENT * coefficients)
-    _, free = available_memory()
-    if num_bytes > free // 2:
-        raise unreadable(
-            path,
-            f"its {count:,} Gaussians need {format_bytes(num_bytes)} of memory, more than half of the {format_bytes(free)} that are free",
-            "reduce their number, or free memory",
-        )
+    check_memory(path, num_bytes, f"{count:,} Gaussians")
 
 
 def splat_scan(

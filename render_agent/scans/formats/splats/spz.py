@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, require_reader, unreadable
 from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared_size import check_expansion
 from render_agent.scans.formats.splats.assemble import check_count, splat_scan
 from render_agent.scans.formats.splats.ply_splat import complete_quaternions
 
 MAGIC = b"NGSP"
 GZIP = b"\x1f\x8b"
 
-MAX_EXPANSION = 250  # maximum ratio of decompressed to file size; larger claims are malformed
 OLD_HEADER = struct.Struct("<4sIIBBBB")
 NEW_HEADER = struct.Struct("<4sIIBBBBI12x")
 COLOUR_STEP = 0.15  # scale of the constant harmonic in the file
@@ -39,6 +39,7 @@ class _Header:
     degree: int
     fraction_bits: int
     flags: int
+    has_surplus: bool = False  # data after the last Gaussian
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -77,6 +78,8 @@ def spz_scan(path: Path, data: bytes) -> Scan:
     declared = Declared()
     if header.flags & 2:
         declared.add("SPZ extensions")
+    elif header.has_surplus:
+        declared.add("data after the last Gaussian")
     if header.flags & ~3:
         declared.add(f"SPZ flags 0x{header.flags & ~3:x}")
     if header.degree > 3:
@@ -102,11 +105,7 @@ def _check_header(path: Path, data: bytes, fields: tuple[int, ...]) -> _Header:
         )
     if degree > MAX_DEGREE or fraction_bits > 24:
         raise unreadable(path, "its SPZ header is invalid")
-    if sum(header.widths) * count > MAX_EXPANSION * len(data):
-        raise unreadable(
-            path,
-            f"its header declares {count:,} Gaussians, too many for {len(data):,} bytes",
-        )
+    check_expansion(path, len(data), sum(header.widths) * count, f"{count:,} Gaussians")
     check_count(path, count, min(degree + 1, 4) ** 2)
     return header
 
@@ -125,13 +124,14 @@ def _read_stream(path: Path, data: bytes) -> tuple[_Header, ObjectParts]:
             raise unreadable(path, "it is SPZ version 4 in a gzip stream")
         num_bytes = sum(header.widths) * header.count
         if is_packed:
-            content = stream.decompress(stream.unconsumed_tail, num_bytes)
+            content = stream.decompress(stream.unconsumed_tail, num_bytes + 1)
         else:
-            content = data[OLD_HEADER.size :][:num_bytes]
+            content = data[OLD_HEADER.size :][: num_bytes + 1]
     except zlib.error:
         raise unreadable(path, "its gzip stream is corrupt") from None
     if len(content) < num_bytes:
         raise unreadable(path, f"it ends before the last of its {header.count:,} Gaussians")
+    header = replace(header, has_surplus=len(content) > num_bytes)
     parts, first = [], 0
     for width in header.widths:
         part = np.frombuffer(content, np.uint8, width * header.count, first)

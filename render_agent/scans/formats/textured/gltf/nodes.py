@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared_size import check_expansion, check_memory, too_many
 from render_agent.scans.formats.reading_process import NeedsChildProcess
 from render_agent.scans.formats.textured.gltf.deformation import (
     is_skinned,
@@ -69,6 +70,8 @@ READ = {
 # Prefixes of extensions that change neither base colours nor shapes.
 HARMLESS = ("KHR_materials_", "KHR_lights_", "KHR_animation_", "KHR_xmp")
 
+BYTES_PER_VALUE = 12  # of a position
+
 POINTS, TRIANGLES, STRIP, FAN = 0, 4, 5, 6  # primitive modes; lines are skipped
 
 
@@ -107,6 +110,8 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
     gltf = GltfFile(path, size)
     _check_extensions(gltf)
     _check_promises(gltf)
+    if not in_child and DRACO in (gltf.tree.get("extensionsUsed") or ()):
+        raise NeedsChildProcess  # its own header decides how much it decompresses to
     graph = SceneGraph(gltf.tree)
     _check_sizes(gltf, graph.placements, in_child=in_child)
     declared = Declared(_names(gltf.tree))
@@ -244,10 +249,12 @@ def _check_promises(gltf: GltfFile) -> None:
     ]
     compressions = {DRACO, *SPZ} & {str(name) for name in gltf.tree.get("extensionsUsed") or []}
     num_values = sum(max(0, int(count)) for count in counts)
-    # Draco and SPZ need at least two bits per vertex.
-    if num_values > gltf.size * (32 if compressions else 1):
-        reason = f"it declares {num_values:,} values that it does not have"
-        raise unreadable(gltf.path, reason)
+    content = f"{num_values:,} values"
+    if compressions:
+        check_expansion(gltf.path, gltf.size, num_values * BYTES_PER_VALUE, content)
+        check_memory(gltf.path, 4 * num_values * BYTES_PER_VALUE, content)
+    elif num_values > gltf.size:
+        raise too_many(gltf.path, gltf.size, content)
 
 
 def _check_sizes(gltf: GltfFile, placements: Sequence[Placement], *, in_child: bool) -> None:
