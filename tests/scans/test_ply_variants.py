@@ -282,6 +282,24 @@ def test_nerfstudio_splats(tmp_path, axis, up):
     assert np.abs(np.median(scan.colours.astype(int), axis=0) - RED).max() <= 1
 
 
+def test_texture_of_no_face_does_not_replace_colours(tmp_path):
+    """All faces use the second image, which is missing."""
+    (tmp_path / "one.png").write_bytes(image(RED))
+    vertices = ("vertex", XYZ + RGB, [(*point, *BLUE) for point in POINTS])
+    properties = (*CORNERS, ("uchar", "float", "texcoord"), ("int", "texnumber"))
+    rows = [(face, [0.5, 0.5] * 3, 1) for face in FACES]
+    data = with_comments(
+        ply([vertices, ("face", properties, rows)]), "TextureFile one.png", "TextureFile two.png"
+    )
+    scene = load_scene(write(tmp_path, data))
+    assert median_colour(scene) == list(BLUE)
+    assert len(scene.points) == len(POINTS)
+    (ignored,) = [note for note in scene.notes if note.startswith("ignored")]
+    for name in ("face texcoord", "face texnumber", "texture one.png", "texture two.png"):
+        assert name in ignored
+    assert "vertex colours" not in ignored
+
+
 def test_texture_replaces_vertex_colours_with_a_note(tmp_path):
     (tmp_path / "red.png").write_bytes(image(RED))
     vertices = ("vertex", XYZ + RGB, [(*point, *BLUE) for point in POINTS])

@@ -70,7 +70,7 @@ def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def opaque_alpha(columns: Columns) -> tuple[str, ...]:
-    """Return the name of an alpha channel that is the same everywhere: its maximum, 1, or never filled (0)."""
+    """Return the names of alpha channels that are the same everywhere: their maximum, 1, or never filled (0)."""
     return tuple(
         name
         for name in ALPHA_NAMES
