@@ -27,6 +27,16 @@ _UNIT = re.compile(
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
 
 
+def letter_at(index: int) -> str:
+    """Return the letter of an option by its position, from 0."""
+    return chr(ord("A") + index)
+
+
+def has_letter(option: str) -> bool:
+    """Return True if an option begins with a letter, such as "A. left" or "(a) left"."""
+    return _LETTERED.fullmatch(option) is not None
+
+
 def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     """Map each option's letter to its text ("A. left" gives {"A": "left"}).
 
@@ -36,7 +46,7 @@ def options_by_letter(options: Sequence[str]) -> dict[str, str]:
     by_letter = {match[1].upper(): match[2].strip() for match in matches if match}
     if len(by_letter) == len(options):
         return by_letter
-    return {chr(ord("A") + index): option.strip() for index, option in enumerate(options)}
+    return {letter_at(index): option.strip() for index, option in enumerate(options)}
 
 
 def unit_of(text: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 from pathlib import Path, PurePosixPath
@@ -27,8 +26,6 @@ VLMEVALKIT_COLUMNS = {
     "candidates": "options",
     "answer": "ground_truth",
 }
-
-NO_OPTIONS = ("", "nan", "None", "null", "[]")  # tsv cells of questions without options
 
 # Memory limit, because a small compressed file can expand to any size.
 MAX_PARQUET_BYTES = 384 << 20
@@ -140,11 +137,11 @@ def _table(text: str, path: Path) -> list[Any]:
             raise QuestionsError(
                 f"{path}, row {number}: expected {len(columns)} columns as in the header row"
             )
-    return [_convert_row(row, path, number) for number, row in enumerate(rows, 1)]
+    return [_convert_row(row) for row in rows]
 
 
-def _convert_row(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]:
-    """Convert a row in VLMEvalKit's format to VSI-Bench's column names and values."""
+def _convert_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Convert a row in VLMEvalKit's format to VSI-Bench's column names."""
     result = {name: value for name, value in row.items() if name not in VLMEVALKIT_COLUMNS}
     for theirs, ours in VLMEVALKIT_COLUMNS.items():
         if theirs in row:
@@ -156,21 +153,4 @@ def _convert_row(row: dict[str, Any], path: Path, number: int) -> dict[str, Any]
             result["scene_name"] = video.name.removesuffix(".mp4")
         if "dataset" not in result and video.parent.name:
             result["dataset"] = video.parent.name
-    options = result.get("options")
-    if options is not None:
-        result["options"] = _parse_options(options, path, number)
     return result
-
-
-def _parse_options(text: str, path: Path, number: int) -> Any:
-    """Parse a tsv cell that contains a Python list of options."""
-    if text.strip() in NO_OPTIONS:
-        return None
-    try:
-        return ast.literal_eval(text)
-    # the exceptions that literal_eval documents for malformed input
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise QuestionsError(
-            f"{path}, row {number}: options must be a list such as ['A. left', ...], not"
-            f" {short_repr(text)}"
-        ) from error

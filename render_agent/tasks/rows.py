@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from render_agent import registry
-from render_agent.dialogue.answer import AnswerForm
+from render_agent.dialogue.answer import (
+    MAX_OPTIONS,
+    AnswerForm,
+    has_letter,
+    letter_at,
+    options_by_letter,
+)
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError
 from render_agent.tasks.question_types import ANSWER_FORMS, TYPES
 from render_agent.util.numbers import is_number
-from render_agent.util.reasons import short_repr
+from render_agent.util.reasons import reason_of, short_repr
 from render_agent.util.sanitize import is_plain
 
 # columns required in every row; multiple-choice questions also need `options`
@@ -56,6 +65,8 @@ def question_from_row(
     form = _answer_form(kind, metric)
     truth, *other_answers = _correct_answers(row["ground_truth"], form)
     _check_form(kind, form, options, truth)
+    if form == "letter":
+        truth = _letter_of(truth, options, row.get("options"))
     question = Question(
         id=str(row["id"]),
         benchmark=benchmark,
@@ -138,10 +149,6 @@ def _check_form(kind: str, form: AnswerForm, options: Sequence[str], truth: str)
     if form == "letter":
         if not options:
             raise QuestionsError(f"question type {kind} requires options")
-        if truth not in [option[:1] for option in options]:
-            raise QuestionsError(
-                f"ground truth {short_repr(truth)} is not the letter of any option"
-            )
     elif options:
         raise QuestionsError(f"question type {kind} expects a {form} and must not have options")
     elif form == "number" and not (is_number(truth) and math.isfinite(float(truth))):
@@ -150,15 +157,84 @@ def _check_form(kind: str, form: AnswerForm, options: Sequence[str], truth: str)
         )
 
 
+# A list of texts as Python or JSON writes it, or as numpy prints an array: ['A. left' 'B. right'], possibly on several lines.
+_TEXT = r"""(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")"""
+_TEXTS = re.compile(
+    rf"(?:array\()?\[\s*+({_TEXT}(?:(?:\s*+,\s*+|\s++){_TEXT})*+)\s*+,?\s*+\](?:,\s*dtype=\S+\))?",
+    re.DOTALL,
+)
+
+NO_OPTIONS = (
+    "",
+    "nan",
+    "none",
+    "null",
+    "<na>",
+    "[]",
+)  # texts in a column of options, in lower case
+
+
 def _options(value: Any) -> tuple[str, ...]:
-    if value is None:
+    """Return the options with letters, which are added if none of them has one."""
+    items = _texts_in(value) if isinstance(value, str) else value
+    if items is None or items == [] or items != items:  # NaN
         return ()
-    has_letters = isinstance(value, list) and all(
-        isinstance(option, str) and option.startswith(f"{chr(ord('A') + index)}.")
-        for index, option in enumerate(value)
-    )
-    if not has_letters:
+    if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
         raise QuestionsError(
-            f"options must be a list such as ['A. left', ...], not {short_repr(value)}"
+            f"options must be a list of texts such as ['A. left', 'B. right'], not {short_repr(value)}"
         )
-    return tuple(value)
+    if all(item.startswith(f"{letter_at(index)}.") for index, item in enumerate(items)):
+        return tuple(items)
+    if any(map(has_letter, items)):
+        raise QuestionsError(
+            f"the options {short_repr(items)} must have the letters A, B, … in this order, or none"
+        )
+    return add_letters(items)
+
+
+def _texts_in(text: str) -> list[str] | None:
+    """Return the texts of a printed list; None if it stands for no options."""
+    if text.strip().lower() in NO_OPTIONS:
+        return None
+    try:
+        if match := _TEXTS.fullmatch(text.strip()):
+            return [ast.literal_eval(item[0]) for item in re.finditer(_TEXT, match[1], re.DOTALL)]
+        reason = "it is not a list of quoted texts"
+    except (ValueError, SyntaxError) as error:
+        reason = reason_of(error)
+    raise QuestionsError(f"options cannot be read from {short_repr(text)}: {reason}")
+
+
+def add_letters(options: Sequence[str]) -> tuple[str, ...]:
+    """Add letters to options, unless all of them already have one."""
+    if not all(option.strip() for option in options):
+        raise QuestionsError("an option is empty")
+    if len(options) == 1:
+        raise QuestionsError("there is one option, but a question needs at least two")
+    if len(options) > MAX_OPTIONS:
+        raise QuestionsError(f"there are {len(options)} options, but at most {MAX_OPTIONS} letters")
+    counts = Counter(map(str.strip, options))
+    if repeated := next((option for option, count in counts.items() if count > 1), None):
+        raise QuestionsError(f"option {short_repr(repeated)} is repeated. Remove the duplicate.")
+    texts = options_by_letter(options)
+    if list(texts.values()) != [option.strip() for option in options]:
+        return tuple(options)
+    return tuple(f"{letter}. {text}" for letter, text in texts.items())
+
+
+def _letter_of(truth: str, options: Sequence[str], value: Any) -> str:
+    """Return the letter of a ground truth, which may be a letter or the text of an option."""
+    by_text = [
+        letter
+        for letter, text in options_by_letter(options).items()
+        if truth.strip().casefold() in (text.casefold(), f"{letter}. {text}".casefold())
+    ]
+    is_letter = truth in [option[:1] for option in options]
+    if is_letter and (not by_text or by_text == [truth] or value == [*options]):
+        return truth
+    if len(by_text) == 1 and not is_letter:
+        return by_text[0]
+    problem = "is ambiguous: it is" if by_text else "is not"
+    raise QuestionsError(
+        f"ground truth {short_repr(truth)} {problem} the letter or the text of an option"
+    )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from render_agent import registry
-from render_agent.dialogue.answer import MAX_OPTIONS, options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
@@ -16,6 +14,7 @@ from render_agent.tasks.benchmark import Benchmark, PackageBenchmark
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
+from render_agent.tasks.rows import add_letters
 from render_agent.tasks.scan_folders import refuse_missing
 from render_agent.tasks.vsibench import read_ids
 from render_agent.util.display import count_noun
@@ -93,6 +92,10 @@ def single_question(config: RunConfig) -> Question:
         raise SetupError(
             f"the scan {config.ply} cannot be read: {problem}; pass the path of a PLY, GLB or OBJ file"
         )
+    try:
+        options = add_letters(config.option)
+    except QuestionsError as error:
+        raise UsageError(f"--option: {error}") from error
     return Question(
         id="question",
         benchmark="single",
@@ -101,27 +104,9 @@ def single_question(config: RunConfig) -> Question:
         type="single",
         text=config.question or "",
         answer_form="letter" if config.option else "text",
-        options=add_letters(config.option),
+        options=options,
         scan=scan,
     )
-
-
-def add_letters(options: Sequence[str]) -> tuple[str, ...]:
-    """Add letters to choices, unless all of them already have one."""
-    if not all(option.strip() for option in options):
-        raise UsageError("--option must not be empty")
-    if len(options) == 1:
-        raise UsageError("--option needs at least two choices")
-    if len(options) > MAX_OPTIONS:
-        raise UsageError(f"too many choices ({len(options)}). Use at most {MAX_OPTIONS}.")
-    if duplicates := [
-        option for option, count in Counter(map(str.strip, options)).items() if count > 1
-    ]:
-        raise UsageError(f"--option {short_repr(duplicates[0])} is repeated. Remove the duplicate.")
-    texts = options_by_letter(options)
-    if list(texts.values()) != [option.strip() for option in options]:
-        return tuple(options)
-    return tuple(f"{letter}. {text}" for letter, text in texts.items())
 
 
 def is_question_file(config: RunConfig) -> bool:

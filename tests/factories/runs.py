@@ -141,6 +141,6 @@ def walking_engine(count, turns=3, batch_size=64):
         }
         done = json.dumps({"answer": "A" if number % 2 else "4", "done": True})
         replies[str(number)] = [json.dumps(step)] * (number % turns + 1) + [done]
-    policy = ReplayPolicy(replies)
+    policy = ReplayPolicy({"*": ["?"]} | replies)
     policy.believe = empty_belief
     return ScriptedEngine(policy, batch_size)

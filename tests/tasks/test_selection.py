@@ -6,7 +6,8 @@ from factories.runs import make_config, make_questions
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.tasks.selection import add_letters, question_files, single_question
+from render_agent.tasks.rows import add_letters
+from render_agent.tasks.selection import question_files, single_question
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_filter_without_matches_is_named(select_ids, options, message):
 
 
 def test_duplicate_choices_are_rejected():
-    with pytest.raises(UsageError, match="'left'"):
+    with pytest.raises(QuestionsError, match="'left'"):
         add_letters(["left", "right", "left "])
 
 
@@ -190,5 +191,5 @@ def test_choices_without_letters_get_letters(evidence_by_turn, options):
 
 @pytest.mark.parametrize("evidence_by_turn", [[""], ["left", " "], ["x"] * 27])
 def test_invalid_choices_are_rejected(evidence_by_turn):
-    with pytest.raises(UsageError):
+    with pytest.raises(QuestionsError):
         add_letters(evidence_by_turn)
