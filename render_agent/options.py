@@ -502,6 +502,10 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
     if entry.name == "image_size":
         return _parse_size(value)
     if isinstance(entry.default, tuple):
+        if isinstance(value, Mapping):
+            if declared.get("metavar") != "K=V":
+                raise ValueError(f"{short_repr(value)} is not a list of texts")
+            value = [f"{name}={_yaml(part)}" for name, part in value.items()]
         is_single = isinstance(value, str | PathLike) or not isinstance(value, Iterable)
         words = [_text(part) for part in ([value] if is_single else value)]
         if separator := declared.get("separator"):
@@ -570,6 +574,20 @@ def _parse_number(
     if maximum is not None and number > maximum:
         raise ValueError(f"{text} is more than {maximum}")
     return number
+
+
+# Texts that YAML reads as they are.
+_PLAIN_YAML = re.compile(r"(?!(?i:true|false|yes|no|on|off|null|y|n)\Z)[A-Za-z_][\w./-]*")
+
+
+def _yaml(value: Any) -> str:
+    """Return a value of a K=V option as it is typed, so that equal options have the same fingerprint."""
+    if isinstance(value, str) and _PLAIN_YAML.fullmatch(value):
+        return value
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{short_repr(value)} is not a JSON value") from error
 
 
 def _text(value: Any) -> str:

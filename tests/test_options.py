@@ -9,6 +9,7 @@ import pytest
 
 from render_agent.dialogue.probe import KEYS
 from render_agent.engines.bundled_models import NOTES
+from render_agent.engines.engine_options import engine_options
 from render_agent.errors import UsageError
 from render_agent.options import (
     AUTO,
@@ -166,6 +167,7 @@ def test_selecting_questions_makes_a_run_partial(option, partial):
         ("shuffle", "yes", True),
         ("shuffle", False, False),
         ("dtype", "bfloat16", "bfloat16"),
+        ("engine_option", {"top_k": 20, "api": "responses"}, ("top_k=20", "api=responses")),
     ],
 )
 def test_values_are_parsed_like_flags(option, value, parsed):
@@ -195,11 +197,18 @@ def test_values_are_parsed_like_flags(option, value, parsed):
         ("max_failures", "101%"),
         ("shuffle", "perhaps"),
         ("dtype", "int8"),
+        ("engine_option", {"top_k": object()}),
+        ("scene", {"a": "b"}),
     ],
 )
 def test_values_invalid_as_flags_are_refused(option, value):
     with pytest.raises(UsageError, match=flag_of(option)):
         parse_options({option: value})
+
+
+def test_values_of_an_engine_option_dictionary_are_kept():
+    values = {"a": 1.5, "b": "yes", "c": "yes: it's", "d": None, "e": {"f": [1, True, "x y"]}, "g": "null", "h": "1", "i": ""}  # fmt: skip
+    assert engine_options(parse_options({"engine_option": values})["engine_option"]) == values
 
 
 def test_unknown_option_is_refused_and_none_means_not_given():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 Path = str | PathLike[str]
 Texts = str | Sequence[str]
@@ -43,7 +43,7 @@ class RunOptions(TypedDict, total=False):
     device: str | None
     tensor_parallel: int | None
     max_model_len: int | None
-    engine_option: Texts | None
+    engine_option: Texts | Mapping[str, Any] | None
     thinking: str | None
     thinking_budget: int | None
     reproducible: str | None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
+from math import isfinite
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -21,7 +24,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.engines.engine import Reply
 from render_agent.environments.rewards import NamedObjectsShown
-from render_agent.environments.world import QuestionOrder, World, run_config
+from render_agent.environments.world import QuestionOrder, World, check_options, run_config
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.episode import Episode
@@ -29,6 +32,7 @@ from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.tasks.selection import single_question
 from render_agent.util.numbers import is_number
+from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import to_plain
 
 # A chat message whose image parts hold PIL images: {"role": …, "content": [{"type": "text" | "image", …}]}.
@@ -101,6 +105,7 @@ class Environment:
         model: str | None = None,
         **run_options: Unpack[RunOptions],
     ) -> None:
+        check_options(run_options, single=True)
         folder = Path(record or RunConfig(batch=True).output)
         settings: dict[str, Any] = {
             "ply": scan_file(scan, folder / "scans"),
@@ -213,7 +218,7 @@ class Environment:
         """Reply to the current observation.
 
         Args:
-            reply: The policy's text, or the fields of a reply as a mapping.
+            reply: The policy's text, or the fields of a reply as a mapping, whose values may be numpy's.
             finish: `length` if the policy reached its token limit; the next message then says so.
 
         Returns:
@@ -224,15 +229,15 @@ class Environment:
             `ground_truth` if there is one. An entry without a value is absent.
 
         Raises:
-            UsageError: There is no episode, or it is over; or as in `reset`.
+            UsageError: There is no episode, or it is over; the reply is neither a text nor a mapping of JSON values; or
+                as in `reset`.
             RenderError: The next view cannot be rendered.
         """
         self.world.require_open()
         episode, objects = self._running, self._objects
         if episode.is_over or objects is None:
             raise UsageError("the episode is over. Call reset first.")
-        text = reply if isinstance(reply, str) else json.dumps(to_plain(reply))
-        is_over = episode.answer(Reply((text,), finish=finish))
+        is_over = episode.answer(Reply((_reply_text(reply),), finish=finish))
         rewards = self.world.rewards.of(objects.step(self._views()))
         for name, value in rewards.items():
             self._return[name] += value
@@ -265,7 +270,7 @@ class Environment:
         if not views:
             width, height = self.world.config.image_size
             return np.zeros((height, width, 3), np.uint8)
-        return np.asarray(self._running.turns.log.images.get(views[-1].file))
+        return np.array(self._running.turns.log.images.get(views[-1].file))
 
     def leave(self) -> None:
         """Leave the current episode. If it is not over, it stays unfinished."""
@@ -358,20 +363,50 @@ def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> l
     question = single_question(config)
     if ground_truth is None:
         return [question]
-    text = f"{ground_truth:g}" if isinstance(ground_truth, int | float) else ground_truth.strip()
+    text = _truth_text(ground_truth)
     form: AnswerForm = question.answer_form
-    if form == "text" and is_number(text):
+    if form == "text" and is_number(text) and isfinite(float(text)):
         form = "number"
     truth = canonical_answer(text, form, question.options)
     if truth is None:
-        raise UsageError(f"the ground truth {text!r} is none of the options")
+        what = "none of the options" if question.options else f"not a {form}"
+        raise UsageError(f"the ground truth {short_repr(text)} is {what}")
     return [replace(question, answer_form=form, ground_truth=truth)]
 
 
+def _truth_text(truth: object) -> str:
+    """Return a ground truth as text, with all digits of a number."""
+    if isinstance(truth, str):
+        return truth.strip()
+    if isinstance(truth, bool) or not isinstance(truth, Real) or not isfinite(truth):
+        raise UsageError(f"the ground truth {short_repr(truth)} is neither a text nor a number")
+    number = float(truth)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _reply_text(reply: object) -> str:
+    """Return a reply as text; raise UsageError if it is not one."""
+    if isinstance(reply, str):
+        return reply
+    if not isinstance(reply, Mapping):
+        raise UsageError(
+            f"the reply {short_repr(reply)} is neither a text nor a mapping of a reply's fields"
+        )
+    try:
+        return json.dumps(dict(reply), default=_from_array)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the reply {short_repr(reply)} is not JSON: {error}") from error
+
+
+def _from_array(value: Any) -> Any:
+    """Return numbers and arrays of numpy, and tensors, as JSON values."""
+    return value.tolist() if hasattr(value, "tolist") else to_plain(value)
+
+
 def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:
-    """Return a message with its image files replaced by images."""
-    content = [
-        {"type": "image", "image": get_image(piece["image"])} if piece["type"] == "image" else piece
-        for piece in message["content"]
-    ]
-    return {**message, "content": content}
+    """Return a copy of a message with its image files replaced by copies of the images."""
+    message = deepcopy(message)
+    for piece in message["content"]:
+        if piece["type"] == "image":
+            piece["image"] = get_image(piece["image"]).copy()
+    return message

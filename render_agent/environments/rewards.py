@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from numbers import Real
 from threading import Lock
 
 import numpy as np
@@ -24,7 +26,7 @@ from render_agent.runs.log.row import score_of
 from render_agent.score.beliefs.matching import RADIUS_METRES
 from render_agent.score.beliefs.scored_probe import score_probe
 from render_agent.tasks.mentions import named_categories
-from render_agent.util.reasons import did_you_mean
+from render_agent.util.reasons import did_you_mean, short_repr
 
 Boxes = NDArray[np.float64]  # one value per box that the question names
 
@@ -115,10 +117,18 @@ class Rewards:
     probe: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in self.weights:
+        if not isinstance(self.weights, Mapping):
+            raise UsageError(
+                f"rewards {short_repr(self.weights)} must be weights by term, such as {{'answer': 1}}"
+            )
+        for name, weight in self.weights.items():
             if name not in TERMS:
                 raise UsageError(
-                    f"there is no reward {name!r}. Choose from {', '.join(TERMS)}{did_you_mean(name, TERMS)}"
+                    f"there is no reward {name!r}. Choose from {', '.join(TERMS)}{did_you_mean(str(name), TERMS)}"
+                )
+            if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight):
+                raise UsageError(
+                    f"the weight {short_repr(weight)} of the reward {name!r} is not a finite number"
                 )
             if TERMS[name].needs_map and "map" not in self.probe:
                 raise UsageError(f"the reward {name!r} scores the believed map. Pass probe='map'.")
@@ -130,7 +140,9 @@ class Rewards:
 
     def of(self, step: Step) -> dict[str, float]:
         """Return the weighted value of each term."""
-        return {name: weight * TERMS[name].compute(step) for name, weight in self.weights.items()}
+        return {
+            name: float(weight) * TERMS[name].compute(step) for name, weight in self.weights.items()
+        }
 
 
 class NamedObjectsShown:

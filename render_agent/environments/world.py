@@ -19,7 +19,7 @@ from render_agent.dialogue.turn import LogLine, Phase
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
-from render_agent.options import RunConfig, parse_options
+from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.runs.build import build, make_views, parse_agent
@@ -95,6 +95,7 @@ class World:
         run_options: Mapping[str, Any],
     ) -> World:
         """Return the world of a benchmark; the arguments are those of `Environment.from_benchmark`."""
+        check_options(run_options)
         settings = {"batch": True, "benchmark": benchmark, "id": ids, **run_options}
         return cls(run_config(settings, model), None, rewards, record)
 
@@ -179,6 +180,36 @@ class World:
             )
         if self.parts.blind:
             raise UsageError("rewards for what is visible need views. Omit views='none'.")
+
+
+# Options that affect how a run is carried out but not its dialogues, or that the caller's policy decides.
+IDLE_OPTIONS = {
+    name
+    for name, entry in OPTIONS.items()
+    if entry.metadata["group"] in ("engine", "speed", "place", "display")
+} - {"max_batched_turns"} | {"temperature", "max_new_tokens", "verifier", "rubric", "judge_mode"}
+
+# Options that apply to one question about one scan; all others of their group select from a benchmark.
+QUESTION_OPTIONS = {"ply", "question", "option", "up", "unit", "annotations"}
+
+
+def check_options(options: Mapping[str, Any], *, single: bool = False) -> None:
+    """Raise UsageError if an option has no effect in an environment, which the user would not notice.
+
+    Args:
+        options: The options that the user passed.
+        single: True for an environment of one question.
+    """
+    for name, value in options.items():
+        if value is None or name not in OPTIONS:
+            continue
+        if name in IDLE_OPTIONS:
+            raise UsageError(f"{name} has no effect in an environment. Omit it.")
+        is_of_questions = OPTIONS[name].metadata["group"] == "questions"
+        if name in ("batch", "ply", "question", "option"):
+            raise UsageError(f"{name} is given by the arguments of an environment. Omit it.")
+        if single and is_of_questions and name not in QUESTION_OPTIONS:
+            raise UsageError(f"{name} has no effect on one question about one scan. Omit it.")
 
 
 def run_config(settings: Mapping[str, Any], model: str | None) -> RunConfig:

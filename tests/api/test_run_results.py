@@ -106,7 +106,9 @@ def test_types_frame_matches_the_results(rooms):
 
 
 def test_empty_frame_has_the_same_columns_and_types(folder, questions, walking_run):
-    path, _ = play(folder, questions, ScriptedEngine(ReplayPolicy({"*": ["?"]})), max_turns=1, limit=1)
+    path, _ = play(
+        folder, questions, ScriptedEngine(ReplayPolicy({"*": ["?"]})), max_turns=1, limit=1
+    )
     full, empty = render_agent.load_run(walking_run), render_agent.load_run(path)
     kinds = [{n: str(k) for n, k in frame.dtypes.items()} for frame in (full.turns, empty.turns)]
     assert kinds[0] == kinds[1]

@@ -13,7 +13,7 @@ def accepted() -> None:
     render_agent.run(questions=Path("mine.jsonl"), scene=["room00", "room01"], batch_size="auto")
     render_agent.ask("room.ply", "How many?", options=["A. 1", "B. 2"], up="y", temperature=0.5)
     render_agent.continue_run("recent", workers=2, output="runs", ray=None)
-    render_agent.load_engine(model="small", max_turns=3)
+    render_agent.load_engine(model="small", max_turns=3, engine_option={"top_k": 20})
 
 
 def refused() -> None:

@@ -10,11 +10,15 @@ import pytest
 
 import render_agent
 from render_agent.environments.rewards import TERMS
+from render_agent.environments.world import IDLE_OPTIONS
 from render_agent.errors import UsageError
+from render_agent.options import OPTIONS
 from render_agent.runs.read import RunData
 from render_agent.util.coroutines import run_in_thread
 
 SMALL = {"image_size": "96x72", "max_turns": 4}
+
+ROOM = render_agent.bundled_rooms()["room00"]
 
 REPLIES = [
     {"rotation_angle_degrees": 90},
@@ -134,6 +138,20 @@ def test_conversation_grows_by_the_reply_and_the_new_messages():
         assert after["conversation"][:length] == before["conversation"]
         assert after["conversation"][length]["role"] == "assistant"
         assert after["conversation"][length + 1 :] == after["messages"]
+
+
+def test_changing_an_observation_does_not_change_the_episode():
+    with render_agent.Environment.from_benchmark("rooms", limit=1, **SMALL) as env:
+        expected, _ = env.reset()
+        observation, _ = env.reset()
+        for message in observation["conversation"]:
+            for piece in message["content"]:
+                if piece["type"] == "image":
+                    piece["image"].paste(0, (0, 0, 10, 10))
+                piece |= {"text": "changed"}
+        observation["image"][:] = 0
+        later, _, *_ = env.step({"rotation_angle_degrees": 10})
+    assert later["conversation"][: len(expected["conversation"])] == expected["conversation"]
 
 
 def test_ground_truth_is_hidden_until_the_episode_ends(tmp_path):
@@ -262,6 +280,87 @@ def test_reward_terms_of_known_replies():
         assert info["rewards"]["blocked"] == -0.1
         _, reward, terminated, truncated, info = env.step({"answer": 4, "done": True})
         assert (reward, terminated, truncated, info["status"]) == (0.99, True, False, "answered")
+
+
+@pytest.mark.parametrize(
+    ("fields", "plain"),
+    [
+        ({"rotation_angle_degrees": np.float32(20)}, {"rotation_angle_degrees": 20.0}),
+        ({"look_at": np.array([1.0, 2, 1])}, {"look_at": [1.0, 2.0, 1.0]}),
+        ({"answer": np.int64(4), "done": np.bool_(True)}, {"answer": 4, "done": True}),
+    ],
+)
+def test_values_of_numpy_are_accepted_in_replies(fields, plain):
+    with render_agent.Environment(ROOM, "How many chairs?", **SMALL) as env:
+        env.reset()
+        assert "malformed" not in env.step(fields)[4]
+        assert json.loads(env.state.turns[0].reply) == plain
+
+
+@pytest.mark.parametrize("reply", [35, None, [1], b"35", {"answer": object()}])
+def test_replies_that_are_neither_text_nor_json_are_refused(reply):
+    with render_agent.Environment(ROOM, "How many chairs?", **SMALL) as env:
+        env.reset()
+        with pytest.raises(UsageError, match="the reply"):
+            env.step(reply)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [(12.3456789, "12.3456789"), (4.0, "4"), (np.int64(-3), "-3"), ("4 chairs", "4 chairs")],
+)
+def test_ground_truth_keeps_its_digits(given, stored):
+    with render_agent.Environment(ROOM, "How many?", ground_truth=given, **SMALL) as env:
+        assert env.world.questions[0].ground_truth == stored
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), True, [1]])
+def test_ground_truth_that_is_no_answer_is_refused(given):
+    with pytest.raises(UsageError, match="ground truth"):
+        render_agent.Environment(ROOM, "How many?", ground_truth=given, **SMALL)
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [{"answer": "1"}, {"answer": float("nan")}, {"answer": None}, {"answers": 1}, ["answer"]],
+)
+def test_rewards_are_checked_at_construction(rewards):
+    with pytest.raises(UsageError, match="answer"):
+        render_agent.Environment(ROOM, "How many?", rewards=rewards, **SMALL)
+
+
+@pytest.mark.parametrize("name", sorted(IDLE_OPTIONS - {"model"}))
+def test_options_without_effect_are_refused(name):
+    with pytest.raises(UsageError, match=name):
+        render_agent.Environment.from_benchmark(
+            "rooms", limit=1, **{name: OPTIONS[name].default or "1"}
+        )
+
+
+def test_options_that_select_questions_are_refused_for_one_question():
+    for name in ("limit", "scene", "shard", "change", "benchmark"):
+        with pytest.raises(UsageError, match=name):
+            render_agent.Environment(ROOM, "How many?", **{name: "1"})
+
+
+def test_closed_environment_is_refused():
+    single = render_agent.Environment(ROOM, "How many?", **SMALL)
+    several = render_agent.VectorEnvironment(2, "rooms", limit=2, **SMALL)
+    for env in (single, several):
+        env.reset()
+        env.close()
+        env.close()
+        with pytest.raises(UsageError, match="closed"):
+            env.reset()
+
+
+def test_missing_reply_is_not_replaced():
+    with render_agent.VectorEnvironment(2, "rooms", limit=2, **SMALL) as envs:
+        envs.reset()
+        with pytest.raises(UsageError, match="environment 1"):
+            envs.step([{"answer": "2", "done": True}, None])
+        assert envs.step([{"answer": "2", "done": True}, {}])[2].tolist() == [True, False]
+        envs.step([None, {}])  # the first starts its next episode
 
 
 def test_unanswered_episode_is_truncated():
