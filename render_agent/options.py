@@ -322,6 +322,10 @@ class RunConfig:
         " at the middle of the room), middle, or a pose.",
         metavar="best|four-headings|middle|x,y,z,yaw",
     )
+    no_restate: bool = _dialogue(
+        False,
+        "Do not ask once more for only the answer if the reply in the last turn gives none that can be read.",
+    )
     renderer: str = _dialogue("rasteriser", "Renderer.", part="renderer")
     probe: tuple[str, ...] = _dialogue(
         (),

@@ -71,6 +71,7 @@ class RunOptions(TypedDict, total=False):
     history: str | None
     feedback: str | None
     start: str | None
+    no_restate: bool | None
     renderer: str | None
     probe: Texts | None
     temperature: float | None

@@ -103,6 +103,11 @@ class Permitted(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any]:
+        """The JSON schema of an answer or null."""
+        return {"anyOf": [self.value_schema, {"type": "null"}]}
+
+    @property
+    def value_schema(self) -> dict[str, Any]:
         """The JSON schema of an answer."""
         value: dict[str, Any] = {"type": "string"}
         if self.texts:
@@ -111,7 +116,7 @@ class Permitted(NamedTuple):
             value["pattern"] = _NUMBER_AS_TEXT
         elif self.form == "number":
             value["type"] = "number"
-        return {"anyOf": [value, {"type": "null"}]}
+        return value
 
 
 def permitted_answers(form: AnswerForm, options: Sequence[str], wording: Wording) -> Permitted:

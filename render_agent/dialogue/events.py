@@ -7,6 +7,7 @@ OMITTED = "omitted:"
 
 RENAMED = "renamed:max_tokens"  # the token limit was sent under its alternative name
 SYSTEM_IN_USER = "system_in_user_message"  # the system message was sent as part of the user message
+RESTATED = "restated"  # the answer of the last turn was requested once more, in its form
 CONTENT_FILTER = "content_filter"  # the server's content filter ended the reply
 CONTEXT_EXCEEDED = "context_exceeded"  # the reply ended at the end of the model's context window
 NO_USAGE = "tokens_not_reported"  # token counts are missing and logged as 0

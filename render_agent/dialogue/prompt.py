@@ -10,8 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from render_agent.dialogue.answer import answer_form
-from render_agent.dialogue.chat import Message, Piece, image_piece, message, text
+from render_agent.dialogue.answer import answer_form, canonical_answer
+from render_agent.dialogue.chat import (
+    Message,
+    Piece,
+    image_piece,
+    message,
+    text,
+    without_thinking,
+)
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
@@ -160,6 +167,28 @@ class Prompt:
         view_pieces = self._view_pieces(views, with_pose=len(views) > 1)
         pieces = [*view_pieces, *self._last_turn_notice(turn)]
         return self.protocol.feedback_messages(reply, turn - 1, feedback_piece, pieces, self.form)
+
+    def restating(self, turn: int, feedback: str, reply: str, question: Question) -> list[Message]:
+        """Return the messages after the last turn's reply that request only the answer."""
+        request = self.wording(f"restate.{question.answer_form}")
+        piece = text(f"{feedback} {request}".lstrip())
+        return self.protocol.feedback_messages(reply, turn, piece, [], self.form)
+
+    def parse_restated(
+        self, reply: str, question: Question, finish_reason: FinishReason
+    ) -> Action | Malformed:
+        """Parse the reply to `restating`, which need not be in the form of the protocol: the answer alone is valid."""
+        action = self.parse_reply(reply, question, finish_reason)
+        if isinstance(action, Action) or finish_reason == "length":
+            return action
+        bare = without_thinking(reply).strip()
+        # A text that could be a damaged reply in the protocol's form is no answer.
+        answer = (
+            None
+            if set("{<") & set(bare)
+            else canonical_answer(bare, question.answer_form, question.options)
+        )
+        return action if answer is None else Action(answer=answer, answer_text=bare)
 
     def window(self, messages: Sequence[Message]) -> list[Message]:
         """Return a dialogue that keeps the images of its last `image_turns` turns and replaces others with a

@@ -92,6 +92,24 @@ class ReplyProtocol(ABC):
         """
         return None
 
+    def answer_schema(self, form: ReplyForm, question: Question) -> Mapping[str, Any] | None:
+        """Return the JSON schema of a reply that gives only the answer; None if replies are not JSON.
+
+        Args:
+            form: The fields of a reply in this run.
+            question: The question, which determines the form of its answer.
+        """
+        return None
+
+    def answer_tools(self, form: ReplyForm, question: Question) -> list[dict[str, Any]] | None:
+        """Return the tools of a reply that gives only the answer; None if replies are plain text.
+
+        Args:
+            form: The fields of a reply in this run.
+            question: The question, which determines the form of its answer.
+        """
+        return None
+
     def reply_message(self, reply: str, turn: int) -> Message:
         """Return the message that sends a reply back in the history.
 
@@ -136,6 +154,10 @@ class JsonProtocol(ReplyProtocol):
         """Return the schema of an object with the requested fields."""
         return _reply_schema(form, permitted_by(form, question))
 
+    def answer_schema(self, form: ReplyForm, question: Question) -> Mapping[str, Any] | None:
+        """Return the schema of an object with only the answer."""
+        return answer_only(form, question)
+
     def parse(
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
     ) -> Action | Malformed:
@@ -145,6 +167,12 @@ class JsonProtocol(ReplyProtocol):
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
         """Parse a complete reply."""
         return self.parse(text, "stop", question, form)
+
+
+def answer_only(form: ReplyForm, question: Question) -> Mapping[str, Any]:
+    """Return the schema of an object with only the answer to a question, which is not null."""
+    permitted = permitted_answers(question.answer_form, question.options, form.wording)
+    return object_schema({"answer": permitted.value_schema})
 
 
 def permitted_by(form: ReplyForm, question: Question | None) -> Permitted | None:

@@ -136,24 +136,25 @@ class QuestionState:
 
     @property
     def said_done(self) -> bool:
-        """True if the last reply declared the question done and an answer exists."""
-        action = self.turns[-1].action
-        return isinstance(action, Action) and action.done and self.answer is not None
+        """True if the last turn declared the question done or restated its answer, and an answer exists."""
+        turn = self.turns[-1]
+        is_done = isinstance(turn.action, Action) and turn.action.done
+        return (is_done or turn.is_restated) and self.answer is not None
 
     @property
     def answer(self) -> str | None:
         """The most recent answer in canonical form: a letter, a number or a text."""
         for turn in reversed(self.turns):
-            if turn.action.answer is not None:
-                return turn.action.answer
+            if turn.answer is not None:
+                return turn.answer
         return None
 
     @property
     def answer_text(self) -> str | None:
         """The same answer in the model's words; if no answer was readable, the most recent unreadable one."""
-        actions = [turn.action for turn in reversed(self.turns)]
-        with_answer = [action for action in actions if action.answer is not None]
-        texts = (action.answer_text for action in with_answer or actions)
+        turns = self.turns[::-1]
+        with_answer = [turn for turn in turns if turn.answer is not None]
+        texts = (turn.answer_text for turn in with_answer or turns)
         return next((text for text in texts if text is not None), None)
 
     @property
@@ -180,6 +181,9 @@ class QuestionState:
             messages.extend(turn.messages)
             reply = self.protocol.reply_message(turn.reply, turn.number)
             messages.append(with_blocks(reply, turn.blocks))
+            if turn.restated is not None:
+                messages.extend(turn.restated.messages)
+                messages.append(self.protocol.reply_message(turn.restated.reply, turn.number + 1))
         return messages
 
     @property

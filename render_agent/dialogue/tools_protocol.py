@@ -33,7 +33,12 @@ from render_agent.dialogue.reply import (
     field_schemas,
     object_schema,
 )
-from render_agent.dialogue.reply_protocol import MAX_SCHEMAS, JsonProtocol, permitted_by
+from render_agent.dialogue.reply_protocol import (
+    MAX_SCHEMAS,
+    JsonProtocol,
+    answer_only,
+    permitted_by,
+)
 
 REQUIRED = ("measure", "answer", "done")  # parameters without a default
 
@@ -53,6 +58,19 @@ class ToolsProtocol(JsonProtocol):
     def tools(self, form: ReplyForm, question: Question | None) -> Sequence[Mapping[str, Any]]:
         """Return the tools of a run in the format of chat completions and chat templates."""
         return _tools(form, permitted_by(form, question))
+
+    def answer_schema(self, form: ReplyForm, question: Question) -> None:
+        """Return None, because servers constrain tool calls themselves."""
+        return
+
+    def answer_tools(self, form: ReplyForm, question: Question) -> list[dict[str, Any]]:
+        """Return the tool that gives the answer, without its other parameters."""
+        function = {
+            "name": "answer",
+            "description": form.wording("tools.answer"),
+            "parameters": answer_only(form, question),
+        }
+        return [{"type": "function", "function": function}]
 
     def parse(
         self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm

@@ -32,6 +32,20 @@ class Seconds:
     generating: NotNegative = 0.0
 
 
+class Restated(Struct, frozen=True):
+    """The request to restate the answer of the last turn in its form, and the reply."""
+
+    messages: tuple[Message, ...]
+    reply: str
+    answer: str | None = None
+    """The canonical answer; None if it could not be read."""
+    answer_text: str | None = None
+    """The answer in the model's own words."""
+    finish: Literal["stop", "length"] = "stop"
+    seconds: NotNegative = 0.0
+    batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
+
+
 class Turn(Struct, frozen=True):
     """One turn of one question: a line of `turns.jsonl`.
 
@@ -58,6 +72,7 @@ class Turn(Struct, frozen=True):
         scan: In the first turn: how the scan was read, and the assumptions made.
         probe: The model's beliefs after the turn; None if they were not requested.
         blocks: The reply in the format of the API that returned it, if later requests must send it back verbatim.
+        restated: In the last turn: the request to restate its answer, and the reply; None if it was not requested.
         error: Always None; see `Failure`.
 
     Raises:
@@ -85,6 +100,7 @@ class Turn(Struct, frozen=True):
     scan: tuple[str, ...] = ()
     probe: Probe | None = None
     blocks: Blocks = ()
+    restated: Restated | None = None
     error: None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +108,32 @@ class Turn(Struct, frozen=True):
             candidate = self.evidence.candidates[self.evidence.chosen]
             if (candidate.reply, candidate.camera) != (self.reply, self.camera):
                 raise ValueError(f"the turn differs from its chosen candidate {candidate.number}")
+
+    @property
+    def answer(self) -> str | None:
+        """The canonical answer given in this turn; None if there is none or it could not be read."""
+        return self._answering.answer
+
+    @property
+    def answer_text(self) -> str | None:
+        """The answer given in this turn, in the model's own words."""
+        return self._answering.answer_text
+
+    @property
+    def exchanges(self) -> list[tuple[tuple[Message, ...], str]]:
+        """The messages and the reply of the turn, and those of the request to restate its answer if there was one."""
+        again = [] if self.restated is None else [(self.restated.messages, self.restated.reply)]
+        return [(self.messages, self.reply), *again]
+
+    @property
+    def is_restated(self) -> bool:
+        """True if the answer was restated, and could be read then."""
+        return self.restated is not None and self.restated.answer is not None
+
+    @property
+    def _answering(self) -> Restated | ParsedReply:
+        """The reply that gave the answer."""
+        return self.restated if self.restated is not None and self.is_restated else self.action
 
     @property
     def image_files(self) -> set[str]:

@@ -66,6 +66,8 @@ class Request:
     """Tools that the reply may call, as in chat completions; None if it is plain text."""
     probe: ProbeRequest | None = None
     """The beliefs that the request asks for; None in a regular turn."""
+    restates: bool = False
+    """True if it asks for only the answer once more, because the last turn's reply gave none that could be read."""
 
     def __post_init__(self) -> None:
         if not self.question_id:

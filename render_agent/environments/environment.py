@@ -223,10 +223,11 @@ class Environment:
 
         Returns:
             The next observation, the reward, whether the policy declared itself done, whether it is out of turns, and
-            `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `rewards` (by term),
-            `returns` (their sums over the episode), `malformed` (the reason, if the reply could not be read), `outcome`
-            (of the move, if there was one). After the end of the episode, it also contains `status`, and `answer` and
-            `ground_truth` if there is one. An entry without a value is absent.
+            `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `restates` (whether it only
+            restates the answer of the last turn), `rewards` (by term), `returns` (their sums over the episode),
+            `malformed` (the reason, if the reply could not be read), `outcome` (of the move, if there was one). After the
+            end of the episode, it also contains `status`, and `answer` and `ground_truth` if there is one. An entry
+            without a value is absent.
 
         Raises:
             UsageError: There is no episode, or it is over; the reply is neither a text nor a mapping of JSON values; or
@@ -339,6 +340,7 @@ class Environment:
             "question_id": state.id,
             "turn": len(state.turns),
             "probe": request is not None and request.probe is not None,
+            "restates": request is not None and request.restates,
             "rewards": dict(rewards),
             "returns": dict(self._return),
         }

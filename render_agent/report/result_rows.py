@@ -202,7 +202,7 @@ def _turn_row(run: str, row: Row, turn: Turn, diagnosis: TurnDiagnosis | None) -
         views=",".join(f"{view.number}:{view.kind}" for view in turn.views) or None,
         reply=turn.reply,
         malformed=action.reason if isinstance(action, Malformed) else None,
-        answer=action.answer,
+        answer=turn.answer,
         done=not isinstance(action, Malformed) and action.done,
         happened=turn.feedback,
         batch_size=turn.batch_size,

@@ -43,6 +43,9 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
         yield f"view {view.number} ({view.kind}): {folder / view.file}"
     yield f"reply: {turn.reply}"
     yield f"feedback: {turn.feedback}"
+    if turn.restated is not None:
+        answer = turn.restated.answer or "none that could be read"
+        yield f"answer restated: {turn.restated.reply} ({answer})"
     if turn.evidence:
         yield from evidence_lines(folder, turn.evidence)
 

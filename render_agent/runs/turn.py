@@ -14,17 +14,27 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from render_agent.agents.agent import Agent, Ask, Draw, Need, Tools, probe_id, turn_seed
+from render_agent.agents.agent import (
+    SEPARATOR,
+    Agent,
+    Ask,
+    Draw,
+    Need,
+    Tools,
+    probe_id,
+    turn_seed,
+)
 from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.answer import answer_form
-from render_agent.dialogue.chat import Blocks, Message
+from render_agent.dialogue.chat import Blocks, Message, with_blocks
+from render_agent.dialogue.events import RESTATED
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.moves import Outcome, apply_action, describe_outcome
 from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Phase, Turn
+from render_agent.dialogue.turn import Phase, Restated, Turn
 from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
@@ -99,6 +109,12 @@ class TurnTaker:
         evidence = yield from self._follow(choice, cost)
         candidate = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
         feedback = yield from self._feedback(context, candidate, evidence)
+        if evidence is not None:
+            evidence = cost.added_to(replace(evidence, wordings=plan.wordings), replies[0])
+        blocks = _blocks_of(replies)[candidate.number]
+        restated = None
+        if self._lacks_answer(state, request, candidate, evidence):
+            restated = yield from self._restate(state, request, candidate, blocks, feedback, cost)
 
         turn = Turn(
             question_id=state.id,
@@ -113,14 +129,18 @@ class TurnTaker:
             camera=candidate.camera,
             outcome=candidate.outcome,
             tokens=cost.tokens,
-            seconds=cost.seconds(observation.seconds, time.perf_counter() - start, replies[0]),
+            seconds=cost.seconds(
+                observation.seconds,
+                time.perf_counter() - start - (restated.seconds if restated else 0.0),
+                replies[0],
+            ),
             batch_size=replies[0].batch_size,
             finish=replies[candidate.group].finish,
-            events=(*cost.events, *plan.events),
-            evidence=evidence
-            and cost.added_to(replace(evidence, wordings=plan.wordings), replies[0]),
+            events=(*cost.events, *plan.events, *([RESTATED] if restated else [])),
+            evidence=evidence,
             scan=observation.scan,
-            blocks=_blocks_of(replies)[candidate.number],
+            blocks=blocks,
+            restated=restated,
         )
         turn = structs.replace(turn, sha256=self.log.images.wait_for(turn.image_files))
         if self.probe is not None and self.probe.keys:
@@ -174,6 +194,56 @@ class TurnTaker:
             thinking_budget=self.config.thinking_budget,
             schema=None if self.config.no_guide else prompt.schema(state.question),
             tools=prompt.tools(state.question),
+        )
+
+    def _lacks_answer(
+        self,
+        state: QuestionState,
+        request: Request,
+        candidate: Candidate,
+        evidence: Evidence | None,
+    ) -> bool:
+        """Return True if the last turn gave no answer that could be read, and the answer is to be restated."""
+        has_answer = candidate.action.answer is not None or (evidence and evidence.ballot)
+        if self.config.no_restate or not request.is_last_turn or has_answer:
+            return False
+        # An earlier answer stands, unless the reply gave another one that could not be read.
+        return state.answer is None or candidate.action.answer_text is not None
+
+    def _restate(
+        self,
+        state: QuestionState,
+        request: Request,
+        candidate: Candidate,
+        blocks: Blocks,
+        feedback: str,
+        cost: TurnCost,
+    ) -> Generator[Need, Any, Restated]:
+        """Ask for only the answer, in the same dialogue and without new views."""
+        prompt, question = self.tools.prompt, state.question
+        said = prompt.protocol.reply_message(candidate.reply, request.turn)
+        messages = prompt.restating(request.turn, feedback, candidate.reply, question)
+        name = f"{question.seed_id}{SEPARATOR}restate"
+        request = replace(
+            request,
+            messages=[*request.messages, with_blocks(said, blocks), *messages],
+            seed=turn_seed(self.config.seed, name, request.turn),
+            schema=None
+            if self.config.no_guide
+            else prompt.protocol.answer_schema(prompt.form, question),
+            tools=prompt.protocol.answer_tools(prompt.form, question),
+            restates=True,
+        )
+        (reply,) = yield from self._follow(_ask((request,)), cost)
+        action = prompt.parse_restated(reply.text, question, reply.finish)
+        return Restated(
+            messages=tuple(messages),
+            reply=reply.text,
+            answer=action.answer,
+            answer_text=action.answer_text,
+            finish=reply.finish,
+            seconds=round(reply.seconds, 4),
+            batch_size=reply.batch_size,
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:

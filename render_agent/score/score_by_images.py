@@ -51,9 +51,9 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
 def _answer_scores(state: QuestionState) -> AnswerScores:
     seen = accumulate(len(turn.views) for turn in state.turns)
     return [
-        (images, score_answer(state.question, turn.action.answer))
+        (images, score_answer(state.question, turn.answer))
         for images, turn in zip(seen, state.turns, strict=True)
-        if turn.action.answer is not None
+        if turn.answer is not None
     ]
 
 

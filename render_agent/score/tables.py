@@ -32,6 +32,7 @@ COUNT_LABELS = {
     "missing": "scan not found",
     "active": "in progress",
     "repaired": "with unreadable replies",
+    "restated": "with restated answers",
     "predictions": "predictions",
     "empty": "empty",
 }

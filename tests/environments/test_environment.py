@@ -74,8 +74,8 @@ def lines(path):
     """Return the lines of a log by question and turn, without tokens, times and batches."""
     result = {}
     for line in RunData(path).lines():
-        if line.get("probe"):
-            line["probe"] = without_costs(line["probe"])
+        for name in {"probe", "restated"} & line.keys():
+            line[name] = without_costs(line[name])
         result[line["question_id"], line["turn"]] = without_costs(line)
     return result
 
@@ -152,6 +152,38 @@ def test_changing_an_observation_does_not_change_the_episode():
         observation["image"][:] = 0
         later, _, *_ = env.step({"rotation_angle_degrees": 10})
     assert later["conversation"][: len(expected["conversation"])] == expected["conversation"]
+
+
+def test_request_to_restate_the_answer_is_a_step_of_the_last_turn(tmp_path):
+    replies = ['{"view": "top"}', '{"answer": "four, or five", "done": true}', "4"]
+    rewards = {"answer": 1.0, "turn": -0.25, "malformed": -0.5}
+    for is_asked in (True, False):
+        with render_agent.Environment(
+            render_agent.bundled_rooms()["room00"],
+            "How many chairs are there?",
+            ground_truth=4,
+            record=tmp_path,
+            rewards=rewards,
+            no_restate=not is_asked,
+            **SMALL | {"max_turns": 2},
+        ) as env:
+            _, info = env.reset()
+            results = [env.step(reply) for reply in replies[: 2 + is_asked]]
+            folder = env.world.recorder.paths[-1]
+        observation, reward, terminated, truncated, info = results[-1]
+        assert (terminated, truncated) == (is_asked, not is_asked)
+        assert (info.get("answer"), info["turn"]) == ("4" if is_asked else None, 2)
+        assert info["returns"] == {"answer": float(is_asked), "turn": -0.5, "malformed": -0.5}
+        assert sum(step[1] for step in results) == is_asked - 1.0
+        turn = RunData(folder).states[0].turns[-1]
+        assert (turn.restated is not None) == is_asked
+        if is_asked:
+            observation, reward, terminated, truncated, info = results[1]
+            assert (reward, terminated, truncated) == (0.0, False, False)
+            assert info["restates"]
+            assert observation["messages"] == list(turn.restated.messages)
+        assert not results[0][-1]["restates"]
+        assert not results[-1][-1]["restates"]
 
 
 def test_ground_truth_is_hidden_until_the_episode_ends(tmp_path):

@@ -106,10 +106,16 @@ def folders(output):
 
 
 def lines(folder):
-    ignored = ("seconds", "batch_size", "tokens")
+    def without_costs(entry):
+        ignored = ("seconds", "batch_size", "tokens")
+        return {
+            k: without_costs(v) if k == "restated" else v
+            for k, v in entry.items()
+            if k not in ignored
+        }
+
     return {
-        (line["question_id"], line["turn"]): {k: v for k, v in line.items() if k not in ignored}
-        for line in RunData(folder).lines()
+        (line["question_id"], line["turn"]): without_costs(line) for line in RunData(folder).lines()
     }
 
 
@@ -215,19 +221,27 @@ def test_failed_calls_take_no_turn(tmp_path):
     assert [line.question_id for line in RunData(folder).turns] == ["27"]
 
 
-def test_question_without_answer_ends_as_in_a_run(tmp_path):
+@pytest.mark.parametrize("answer", [None, "4"])
+def test_question_without_answer_ends_as_in_a_run(tmp_path, answer):
     async def session():
         async with client_of(tmp_path, id=("0",)) as client:
             await client.call_tool("start")
-            results = [await client.call_tool("look") for _ in range(4)]
-            return results[-1], await client.call_tool("look")
+            asked = [await client.call_tool("look") for _ in range(4)][-1]
+            call = ("answer", {"answer": answer}) if answer else ("look", {})
+            last = await client.call_tool(*call)
+            return asked, last, await client.call_tool("look")
 
-    last, after = run_in_thread(session())
-    assert "No answer was given" in texts(last)
-    assert after.is_error
-    results = RunData(folders(tmp_path)[0]).saved_results
-    assert results["counts"]["exhausted"] == 1
-    assert results["official"] == 0
+    asked, last, after = run_in_thread(session())
+    run = RunData(folders(tmp_path)[0])
+    turn = run.states[0].turns[-1]
+    [message] = turn.restated.messages
+    assert texts(asked) == message["content"][0]["text"]
+    assert [result.is_error for result in (asked, last, after)] == [False, False, True]
+    assert run.states[0].answer == answer
+    assert ("No answer was given" in texts(last)) == (answer is None)
+    results = run.saved_results
+    assert results["counts"]["exhausted"] == (answer is None)
+    assert (results["official"] > 0) == (answer is not None)
 
 
 def test_ground_truth_stays_in_the_server_until_the_session_ends(tmp_path):

@@ -28,9 +28,13 @@ TURNS, QUESTIONS = 4, 3
 
 
 class RewordingPolicy(WandererPolicy):
-    """Wanders, and returns alternative wordings on request."""
+    """Wanders, and returns alternative wordings on request; `answers` is False for one that never answers."""
+
+    answers = True
 
     def samples(self, request):
+        if not self.answers and request.is_last_turn:
+            return ["I see a box."] * request.num_samples
         if request.temperature == 0:
             return [json.dumps({"wordings": ["Of 3 words: which?", "Which?", "Where is it?"]})]
         return super().samples(request)
@@ -62,15 +66,19 @@ AGENTS = {
 }
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_estimate_bounds_the_run(tmp_path, agent):
+@pytest.mark.parametrize(
+    ("agent", "restates"),
+    [*((agent, False) for agent in AGENTS), ("single", True), ("vote:3", True)],
+)
+def test_estimate_bounds_the_run(tmp_path, agent, restates):
     options = {"temperature": 1.0, "max_turns": TURNS, "agent": agent, "max_new_tokens": 64}
-    options |= AGENTS[agent]
+    options |= AGENTS[agent] | {"no_restate": not restates}
     question_file = make_questions(tmp_path, QUESTIONS)
     config = make_config(tmp_path, question_file, **options)
     parts = build(config)
     questions = parts.questions()
     engine = CountingEngine(RewordingPolicy(questions, 0))
+    engine.policy.answers = not restates
     path, results = play(tmp_path, question_file, engine, **options)
     assert results["totals"]["turns"] == QUESTIONS * TURNS
 
@@ -130,7 +138,7 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
     output = json.loads(capsys.readouterr().out)
     assert output["pictures_at_most"] == 2 + 3 * 3 * 3
     assert output["choosing"]["verifiers"] == [{"name": "random"}]
-    assert output["estimate"]["reply_tokens"] == 3 * 4 * 3 * 512
+    assert output["estimate"]["reply_tokens"] == (3 * 4 * 3 + 3) * 512
     assert dry_run(make_config(tmp_path, questions, **options)) == 0
     printed = capsys.readouterr().out
     assert "agent lookahead:3: 3 replies per turn, scored by random" in printed

@@ -67,7 +67,8 @@ def start(tmp_path, url, **options):
     """Start a run over the server; return its folder and the error that stopped it, if any."""
     questions = make_questions(tmp_path, QUESTIONS)
     defaults = {"engine": "openai", "model": "made", "base_url": (url,), "batch_size": 1}
-    run = start_run(make_config(tmp_path, questions, max_turns=3, **defaults | options))
+    defaults |= {"no_restate": True, "max_turns": 3}
+    run = start_run(make_config(tmp_path, questions, **defaults | options))
     try:
         finish_run(run)
     except RunStoppedError as error:
@@ -88,6 +89,15 @@ def test_cost_counts_every_kind_of_token(tmp_path, server, prices):
     assert results["totals"]["per_question"]["cost_usd"] == pytest.approx(3 * REPLY_USD)
     assert RunData(path).record["price"]["cache_write"] == 3
     assert "cost_usd" in (path / "results.csv").read_text().splitlines()[0]
+
+
+@NO_SDK
+def test_request_to_restate_an_answer_is_paid_for(tmp_path, server, prices):
+    path, _ = start(tmp_path, server.url, prices=prices, no_restate=False, max_turns=1)
+    results = RunData(path).saved_results
+    assert results["totals"]["turns"] == QUESTIONS
+    assert results["totals"]["calls"] == 2 * QUESTIONS
+    assert results["cost_usd"] == pytest.approx(2 * QUESTIONS * REPLY_USD)
 
 
 @NO_SDK
@@ -244,7 +254,7 @@ def test_bound_is_above_the_cost_of_a_run(tmp_path, prices, options, probe):
     parts = replace(build(config), price=RunData(path).price)
     bound = cost_bound(parts, estimated := estimate(parts, 4, opening))
     assert 0 < results["cost_usd"] <= bound
-    assert estimated.requests == 4 * 3 * (2 if probe else 1)
+    assert estimated.requests == 4 * 3 * (2 if probe else 1) + 4
     assert bound == pytest.approx((estimated.prompt_tokens * 3 + estimated.reply_tokens * 10) / 1e6)
 
 

@@ -32,7 +32,7 @@ def test_images_of_earlier_turns_are_replaced(tmp_path, history, turns):
         requests.append(request)
         return json.dumps({"rotation_angle_degrees": 40})
 
-    run = play(tmp_path, engine=engine, history=history, max_turns=4)
+    run = play(tmp_path, engine=engine, history=history, max_turns=4, no_restate=True)
     for request in requests:
         turns_of_question = [turn for turn in run.turns if turn.question_id == request.question_id]
         recent_turns = turns_of_question[max(0, request.turn + 1 - turns) : request.turn + 1]

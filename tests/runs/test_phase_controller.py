@@ -35,7 +35,7 @@ def test_batching_saves_calls_and_finish_together_1_is_sequential(tmp_path):
     questions = make_questions(tmp_path, 10)
     replies = {"*": [STEP]}
     engine = ScriptedEngine(ReplayPolicy(replies))
-    options = {"max_turns": 8, "finish_together": 1}
+    options = {"max_turns": 8, "finish_together": 1, "no_restate": True}
     path, _ = play(tmp_path, questions, engine, max_batched_turns=4, **options)
     assert engine.calls == 44
     alone = ScriptedEngine(ReplayPolicy(replies))

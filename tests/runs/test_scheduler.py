@@ -64,7 +64,7 @@ def test_views_are_submitted_while_waiting_for_the_engine(tmp_path, monkeypatch)
     engine, sizes = WaitingEngine(ExploringPolicy(), 3), []
     answer = engine.answer
     engine.answer = lambda requests: sizes.append(len(requests)) or answer(requests)
-    pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3}
+    pace = {"max_turns": 2, "max_batched_turns": 0, "finish_together": 3, "no_restate": True}
     play(tmp_path, make_questions(tmp_path, 3), engine, **pace)
     assert sizes == [3, 3], "the last request was submitted while waiting for the first"
     assert len(observed) == 6

@@ -192,6 +192,7 @@ def test_command_line(type_in, tmp_path, questions, choice, code, requests):
     with StubServer(DONE, sight=drops_images()) as server:
         run = ("--batch", "--benchmark", questions, "--image-size", "96x72", "--max-turns", 1)
         engine = ("--engine", "openai", "--model", "made", "--base-url", server.url)
+        run = (*run, "--no-restate")
         exit_code, _, err = type_in(*run, *engine, "--sight-check", choice, folder=tmp_path)
         assert (exit_code, len(server.sight_checks)) == (code, requests)
         assert ("blind" in err) == (choice != "off")

@@ -64,8 +64,9 @@ class ReplayPolicy:
     """Replays prepared replies.
 
     Args:
-        replies: Lists of replies by question id, one reply per turn. The key `*` applies to all other questions.
-            After the last reply of a list, that reply is repeated.
+        replies: Lists of replies by question id, one reply per turn, and one more to restate the last answer if that
+            is requested. The key `*` applies to all other questions. After the last reply of a list, that reply is
+            repeated.
     """
 
     def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
@@ -76,7 +77,7 @@ class ReplayPolicy:
         texts = self.replies.get(request.question_id, self.replies.get("*"))
         if not texts:
             raise LookupError(f"there are no replies for question {request.question_id!r}")
-        return texts[min(request.turn, len(texts) - 1)]
+        return texts[min(request.turn + request.restates, len(texts) - 1)]
 
 
 def policy_of_file(path: Path) -> NamedPolicy:

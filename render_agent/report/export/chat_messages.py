@@ -94,7 +94,8 @@ def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
     """
     messages: list[Message] = []
     for turn in state.turns:
-        messages += [*turn.messages, _reply(turn.reply, thinking)]
+        for sent, reply in turn.exchanges:
+            messages += [*sent, _reply(reply, thinking)]
     return messages
 
 

@@ -182,23 +182,32 @@ def _sample(
 def _messages(run: RunData, state: QuestionState, image_url: ImageUrl) -> list[Any]:
     from inspect_ai import model
 
-    message_classes = {"system": model.ChatMessageSystem, "user": model.ChatMessageUser}
+    message_classes = {
+        "system": model.ChatMessageSystem,
+        "user": model.ChatMessageUser,
+        "tool": model.ChatMessageTool,
+    }
     messages: list[Any] = []
-    for turn in state.turns:
-        for number, entry in enumerate(turn.messages):
+    exchanges = [
+        (f"{turn.number}.{name}", *exchange)
+        for turn in state.turns
+        for name, exchange in zip(("", "restated."), turn.exchanges, strict=False)
+    ]
+    for prefix, sent, reply in exchanges:
+        for number, entry in enumerate(sent):
             content = [
                 model.ContentImage(image=image_url(piece["image"]))
                 if piece["type"] == "image"
                 else model.ContentText(text=piece["text"])
                 for piece in entry["content"]
             ]
-            name = _id("message", run.name, state.id, f"{turn.number}.{number}")
+            name = _id("message", run.name, state.id, f"{prefix}{number}")
             messages.append(message_classes[entry["role"]](id=name, content=content))
-        reasoning, text = _split_thinking(turn.reply)
+        reasoning, text = _split_thinking(reply)
         thinking = [model.ContentReasoning(reasoning=reasoning)] if reasoning else []
         messages.append(
             model.ChatMessageAssistant(
-                id=_id("message", run.name, state.id, f"{turn.number}.reply"),
+                id=_id("message", run.name, state.id, f"{prefix}reply"),
                 content=[*thinking, model.ContentText(text=text)],
                 model=run.model,
                 source="generate",
@@ -217,7 +226,7 @@ def _output(run: RunData, state: QuestionState, usage: Any) -> Any:
     stop = "model_length" if CONTEXT_EXCEEDED in last_turn.events else stop
     stop = "content_filter" if CONTENT_FILTER in last_turn.events else stop
     output = ModelOutput.from_content(
-        run.model, _split_thinking(last_turn.reply)[1], stop_reason=stop
+        run.model, _split_thinking(last_turn.exchanges[-1][1])[1], stop_reason=stop
     )
     output.choices[0].message.id = _id("message", run.name, state.id, "output")
     output.usage = usage

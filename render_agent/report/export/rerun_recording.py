@@ -137,6 +137,8 @@ def _log_turn(
     if turn.evidence is not None:
         _log_candidates(recording, turn.evidence)
     recording.log("replies", rerun.TextLog(turn.reply, level=rerun.TextLogLevel.INFO))
+    if turn.restated is not None:
+        recording.log("replies", rerun.TextLog(turn.restated.reply, level=rerun.TextLogLevel.INFO))
     if turn.feedback:
         recording.log("happened", rerun.TextLog(turn.feedback, level=rerun.TextLogLevel.DEBUG))
 

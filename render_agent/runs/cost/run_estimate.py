@@ -18,6 +18,10 @@ FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take 
 
 REWORDING_TOKENS = 300  # per request to reword a question
 
+RESTATE_TOKENS = (
+    100  # message that requests the answer once more, with the feedback on the last reply
+)
+
 PROBE_TOKENS = 600  # message of a belief probe
 
 JUDGE_PROMPT_TOKENS = 300  # per judge request: rubric, question and reply format, without images
@@ -70,20 +74,28 @@ def estimate(parts: Parts, num_questions: int, opening: Sequence[Message]) -> Ru
     instructions = text_tokens([message for message in opening if message["role"] == "system"])
     dialogues = num_questions * agent.wordings
     num_batched = min(config.max_batched_turns, turns) if config.batch_jobs else 0
+    is_last_batched = num_batched == turns
     rewordings = num_questions if agent.wordings > 1 else 0
     probes = num_questions * turns if config.probe else 0
+    restated = 0 if config.no_restate else num_questions
+    restated_tokens = restated * (prompts[-1] + reply + resent + RESTATE_TOKENS)
     prompt_tokens = dialogues * agent.samples * sum(prompts) + rewordings * REWORDING_TOKENS
+    prompt_tokens += restated_tokens
     if probes:
         prompt_tokens += num_questions * sum(prompts) + probes * (reply + PROBE_TOKENS)
     return RunEstimate(
-        requests=dialogues * turns + rewordings + probes,
+        requests=dialogues * turns + rewordings + probes + restated,
         prompt_tokens=prompt_tokens,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
-        + max(0, dialogues - 1) * instructions,
-        reply_tokens=(dialogues * agent.samples * turns + rewordings) * (reply + thinking)
+        + max(0, dialogues - 1) * instructions
+        + restated * prompts[-1],
+        reply_tokens=(dialogues * agent.samples * turns + rewordings + restated)
+        * (reply + thinking)
         + probes * (PROBE_REPLY_TOKENS + thinking),
-        batch_prompt_tokens=dialogues * agent.samples * sum(prompts[:num_batched]),
-        batch_reply_tokens=dialogues * agent.samples * num_batched * (reply + thinking),
+        batch_prompt_tokens=dialogues * agent.samples * sum(prompts[:num_batched])
+        + is_last_batched * restated_tokens,
+        batch_reply_tokens=(dialogues * agent.samples * num_batched + is_last_batched * restated)
+        * (reply + thinking),
         **_judge_estimate(parts, num_questions, image),
     )
 

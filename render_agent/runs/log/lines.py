@@ -17,7 +17,7 @@ from render_agent.util.safe_parse import ValidationError, convert, decode_json, 
 from render_agent.util.sanitize import is_plain
 
 # fields that are omitted from a line if empty
-OPTIONAL_FIELDS = ("outcome", "evidence", "sha256", "scan", "probe", "blocks")
+OPTIONAL_FIELDS = ("outcome", "evidence", "sha256", "scan", "probe", "blocks", "restated")
 
 
 class _Head(Struct):

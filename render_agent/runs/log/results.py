@@ -169,8 +169,8 @@ def _known_facts(
 
 
 def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
-    """Return the number of questions by status, the number of unreadable replies (`repairs`) and the number of
-    questions that had any (`repaired`).
+    """Return the number of questions by status, the number of unreadable replies (`repairs`), the number of
+    questions that had any (`repaired`), and the number of answers that were restated.
     """
     by_status = Counter(str(state.status) for state in states)
     repairs = [state.repairs for state in states]
@@ -178,6 +178,7 @@ def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
         "questions": len(states),
         "repairs": sum(repairs),
         "repaired": sum(number > 0 for number in repairs),
+        "restated": sum(turn.is_restated for state in states for turn in state.turns),
     }
 
 
@@ -217,6 +218,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
     events.update(event for turn in turns if turn.probe for event in turn.probe.events)
     probes = probe_totals(states)
     calls = sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
+    calls += sum(1 / turn.restated.batch_size for turn in turns if turn.restated)
     generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
     return {
         "turns": len(turns),

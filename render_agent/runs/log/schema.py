@@ -108,7 +108,7 @@ class TypeScore(TypedDict):
 
 
 class Counts(TypedDict):
-    """Number of questions by status, and of unreadable replies."""
+    """Number of questions by status, of unreadable replies, and of restated answers."""
 
     active: Count
     answered: Count
@@ -118,6 +118,7 @@ class Counts(TypedDict):
     questions: Count
     repairs: Count
     repaired: Count
+    restated: NotRequired[Count]
 
 
 class Totals(TypedDict):

@@ -53,6 +53,7 @@ STATUS_LABELS = {
     "missing": "without a scan",
     "active": "in progress",
     "repaired": "with unreadable replies",
+    "restated": "with restated answers",
 }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.chat import Message, split_thinking
-from render_agent.dialogue.events import describe_event
+from render_agent.dialogue.events import RESTATED, describe_event
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, describe_action
@@ -166,7 +166,12 @@ class QuestionView:
     @property
     def messages(self) -> Iterator[tuple[int, Message]]:
         """(turn from 1, message) for each message of the prompt, with the turn that added it."""
-        return ((turn.number + 1, entry) for turn in self.state.turns for entry in turn.messages)
+        return (
+            (turn.number + 1, entry)
+            for turn in self.state.turns
+            for messages, _ in turn.exchanges
+            for entry in messages
+        )
 
     @property
     def boxes(self) -> Sequence[NamedBox]:
@@ -289,7 +294,8 @@ class QuestionView:
     def remarks(self, turn: Turn) -> list[str]:
         """Return remarks about a turn: engine events, truncation, backtracking, blocked moves."""
         diagnosis = self.turn_diagnosis(turn)
-        remarks = [f"engine: {describe_event(event)}" for event in turn.events]
+        events = (event for event in turn.events if event != RESTATED)
+        remarks = [f"engine: {describe_event(event)}" for event in events]
         if turn.finish == "length":
             remarks.append("reply truncated by the token limit")
         if diagnosis.returned:
