@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,7 @@ from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.header import STRIPS, Header
 from render_agent.scans.formats.ply.rows import Lists, Rows
 from render_agent.scans.formats.ply.vertices import colours_of, opaque_alpha
-from render_agent.scans.formats.textured.image_files import (
-    EncodedImage,
-    decode_images,
-    read_sibling,
-)
+from render_agent.scans.formats.textured.image_files import decode_siblings
 from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.triangulation import triangle_corners
 from render_agent.scans.srgb import to_linear
@@ -150,10 +145,7 @@ def _apply_textures(
 ) -> Scan:
     """Return the mesh with its images; without them if none can be shown."""
     check_corners(path, triangles.faces, len(scan.points))
-    decoded_images, notes = decode_images(
-        {name: partial(_open_image, path.parent, name) for name in dict.fromkeys(images)},
-        in_child=in_child,
-    )
+    decoded_images, notes = decode_siblings(path.parent, images, in_child=in_child)
     numbers = np.zeros(len(triangles.faces), np.int64)
     if len(images) > 1 and "texnumber" in faces.scalars:
         numbers = faces.scalars["texnumber"].astype(np.int64)[triangles.rows]
@@ -183,10 +175,6 @@ def _apply_textures(
             )
         )
     return join_parts(parts, [*scan.notes, *notes])
-
-
-def _open_image(folder: Path, name: str) -> EncodedImage:
-    return EncodedImage.of(read_sibling(folder, name), name)
 
 
 def _split(scan: Scan, faces: NDArray[Any], colours: NDArray[np.uint8]) -> Scan:

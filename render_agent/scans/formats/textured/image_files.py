@@ -8,9 +8,10 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -189,6 +190,18 @@ def decode_images(
         except ImageError as error:
             notes.append(_skip_note(key, error))
     return by_key, list(dict.fromkeys(notes))
+
+
+def decode_siblings(
+    folder: Path, names: Iterable[str | None], *, in_child: bool
+) -> tuple[dict[str, NDArray[np.uint8]], list[str]]:
+    """Decode the images of a scan in `folder` by the names that it uses; see `decode_images`."""
+
+    def open_image(name: str) -> EncodedImage:
+        return EncodedImage.of(read_sibling(folder, name), name)
+
+    sources = {name: partial(open_image, name) for name in names if name}
+    return decode_images(sources, in_child=in_child)
 
 
 def read_sibling(

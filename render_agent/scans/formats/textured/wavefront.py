@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.colour_range import colour_bits
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.textured.image_files import (
-    EncodedImage,
     ImageError,
-    decode_images,
+    decode_siblings,
     read_sibling,
 )
 from render_agent.scans.formats.textured.mtl import MtlMaterial, parse_mtl
@@ -135,16 +133,18 @@ def _materials(
     for entry in entries.values():
         for key in (*entry.unused, *(["map_d"] if entry.alpha and not entry.image else [])):
             declared.add(key)
-    images = _decode(
-        folder, [(entry.image, entry.alpha) for entry in entries.values()], notes, in_child
-    )
+    with_image = [entry for entry in entries.values() if entry.image]
+    names = [entry.image for entry in with_image] + [entry.alpha for entry in with_image]
+    images, image_notes = decode_siblings(folder, names, in_child=in_child)
     materials = {name: _material(entry, images) for name, entry in entries.items()}
     dark = {
         name: entry
         for name, entry in entries.items()
         if (entry.light or any(entry.emission)) and is_black(materials[name])
     }
-    lights = _decode(folder, [(entry.light, None) for entry in dark.values()], notes, in_child)
+    lights, light_notes = decode_siblings(
+        folder, [entry.light for entry in dark.values()], in_child=in_child
+    )
     for name, entry in dark.items():
         materials[name] = _emission(entry, lights)
     if any(
@@ -152,7 +152,7 @@ def _materials(
     ):
         declared.add("emission")
     by_name = {name: (materials[name], entry) for name, entry in entries.items()}
-    return {**by_name}, list(dict.fromkeys(notes))
+    return {**by_name}, list(dict.fromkeys([*notes, *image_notes, *light_notes]))
 
 
 def _read_libraries(folder: Path, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:
@@ -170,26 +170,6 @@ def _read_libraries(folder: Path, line: str) -> tuple[dict[str, MtlMaterial], li
     is_one_name = errors.keys() >= set(line.split())
     reasons = [error for name, error in errors.items() if (name == line) is is_one_name]
     return materials, [f"materials were skipped: {reason}" for reason in reasons]
-
-
-def _decode(
-    folder: Path,
-    names: list[tuple[str | None, str | None]],
-    notes: list[str],
-    in_child: bool,
-) -> dict[str, NDArray[np.uint8]]:
-    """Decode images and their masks by name, and add notes about them."""
-    wanted = {image: None for image, _ in names if image}
-    wanted |= {mask: None for image, mask in names if image and mask}
-    images, image_notes = decode_images(
-        {name: partial(_open_image, folder, name) for name in wanted}, in_child=in_child
-    )
-    notes += image_notes
-    return images
-
-
-def _open_image(folder: Path, name: str) -> EncodedImage:
-    return EncodedImage.of(read_sibling(folder, name), name)
 
 
 def _material(entry: MtlMaterial, images: dict[str, NDArray[np.uint8]]) -> Material:
