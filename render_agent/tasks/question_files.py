@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,6 +28,8 @@ VLMEVALKIT_COLUMNS = {
     "answer": "ground_truth",
 }
 
+MAX_FAULTS = 20  # rows to report at once
+
 # Memory limit, because a small compressed file can expand to any size.
 MAX_PARQUET_BYTES = 384 << 20
 
@@ -36,14 +39,18 @@ Rows = list[dict[str, Any]]
 def load_questions(path: Path, benchmark: str) -> list[Question]:
     """Read the questions of a file, in order and without their scans."""
     questions: dict[str, Question] = {}
+    faults = []
     for number, row in enumerate(read_rows(path), 1):
         try:
             question = question_from_row(row, benchmark, None)
+            if question.id in questions:
+                raise QuestionsError(f"duplicate id {truncate(question.id)}")
+            questions[question.id] = question
         except QuestionsError as error:
-            raise QuestionsError(f"{path}, row {number}: {error}") from error
-        if question.id in questions:
-            raise QuestionsError(f"{path}, row {number}: duplicate id {truncate(question.id)}")
-        questions[question.id] = question
+            faults.append(f"row {number}: {error}")
+            if len(faults) == MAX_FAULTS:
+                break
+    _refuse_faults(path, faults)
     return list(questions.values())
 
 
@@ -86,15 +93,22 @@ def _array(text: str, path: Path) -> list[Any]:
 
 
 def _lines(text: str, path: Path) -> list[Any]:
-    rows = []
+    rows: list[Any] = []
+    faults: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
         try:
-            rows.append(parse_json(line, object_pairs_hook=_unique))
+            rows += [parse_json(line, object_pairs_hook=_unique)] if line.strip() else []
         except ValueError as error:
-            raise QuestionsError(f"{path}, line {number} is not valid JSON: {error}") from error
+            faults.append(f"line {number} is not valid JSON: {error}")
+            if len(faults) == MAX_FAULTS:
+                break
+    _refuse_faults(path, faults)
     return rows
+
+
+def _refuse_faults(path: Path, faults: Sequence[str]) -> None:
+    if faults:
+        raise QuestionsError(f"{path}, " + "\n".join(faults))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.question import Question
@@ -77,6 +77,41 @@ COMPOSITES: Mapping[str, tuple[str, ...]] = {
 
 # type -> its task, the inverse of COMPOSITES
 PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
+
+# tasks and question types, named as in the VSI-Bench paper
+TYPE_LABELS = {
+    "object_counting": "object count",
+    "object_abs_distance": "absolute distance",
+    "object_size_estimation": "object size",
+    "room_size_estimation": "room size",
+    "object_rel_distance": "relative distance",
+    DIRECTION: "relative direction",
+    "object_rel_direction_easy": "direction, easy",
+    "object_rel_direction_medium": "direction, medium",
+    "object_rel_direction_hard": "direction, hard",
+    "route_planning": "route plan",
+    "obj_appearance_order": "appearance order",
+}
+
+# words of a label or an identifier, such as "room size" -> the type or task
+_BY_WORDS = {
+    words: name
+    for name in (*TYPES, DIRECTION)
+    for words in (TYPE_LABELS[name], name.replace("_", " "))
+}
+
+
+def type_named(name: str) -> str:
+    """Return the type or task that tables and pages print under this name; other names are returned unchanged."""
+    return _BY_WORDS.get(" ".join(name.replace("_", " ").lower().split()), name)
+
+
+def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
+    """Return the available types with a name that tables and pages print; those of a task if it is one."""
+    if name in available:
+        return (name,)
+    kind = type_named(name)
+    return tuple(sorted({*COMPOSITES.get(kind, ())} & available)) or (kind,)
 
 
 def metric_name(question: Question) -> str:

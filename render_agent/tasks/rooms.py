@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from render_agent.options import OPTIONS, RunConfig
 from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.scan_folders import find_in_folder, missing_text
+from render_agent.util.reasons import did_you_mean
 
 # The bundled rooms; in a checkout, a link to scenes/.
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -35,6 +37,13 @@ class QuestionFile(Benchmark):
     def files(self, config: RunConfig) -> list[Path]:
         """Return the file."""
         return [self.path]
+
+    def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
+        """Return, for each data set, the scans next to the file, and the name that is most similar to a missing one."""
+        missing = {q.dataset: q.scene for q in reversed(questions) if q.scan is None}
+        return {
+            dataset: scans_instead_of(scene, self.path.parent) for dataset, scene in missing.items()
+        }
 
 
 ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
@@ -74,8 +83,26 @@ def load_with_scans(path: Path, benchmark: str) -> list[Question]:
     scans = {scene: find_in_folder(path.parent, scene) for scene in scenes}
     questions = [replace(question, scan=scans[question.scene]) for question in questions]
     if not any(scans.values()):
+        scene = questions[0].scene
         raise QuestionsError(
-            f"{missing_text(questions)}. Expected {questions[0].scene}.ply, and likewise for other scenes, in"
-            f" {path.parent}, next to {path.name}. Add the files."
+            f"{missing_text(questions)}. Expected a scan named after each scene next to {path.name}:"
+            f" {scans_instead_of(scene, path.parent)}"
         )
     return questions
+
+
+MAX_LISTED_SCANS = 10
+
+
+def scans_instead_of(scene: str, folder: Path) -> str:
+    """Return a phrase that lists the scans in a folder and suggests the most similar name."""
+    from render_agent.scans.formats.readers import SCAN_SUFFIXES
+
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SCAN_SUFFIXES)
+    if not names:
+        return f"there is no scan in {folder}"
+    more = f" and {len(names) - MAX_LISTED_SCANS} more" if len(names) > MAX_LISTED_SCANS else ""
+    stems = {Path(name).stem for name in names}
+    stem = Path(scene).stem
+    similar = f"; did you mean {stem!r}?" if stem in stems else did_you_mean(scene, stems)
+    return f"{folder} has {', '.join(names[:MAX_LISTED_SCANS])}{more}{similar}"

@@ -21,13 +21,16 @@ from render_agent.dialogue.answer import (
 )
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError
-from render_agent.tasks.question_types import ANSWER_FORMS, TYPES
+from render_agent.options import VSIBENCH
+from render_agent.tasks.question_types import ANSWER_FORMS, TYPES, type_named
 from render_agent.util.numbers import is_number
 from render_agent.util.reasons import reason_of, short_repr
 from render_agent.util.sanitize import is_plain
 
-# columns required in every row; multiple-choice questions also need `options`
-REQUIRED_COLUMNS = ("id", "dataset", "scene_name", "question_type", "question", "ground_truth")
+# columns required in every row; multiple-choice questions also need `options`, and VSI-Bench's questions `dataset`
+REQUIRED_COLUMNS = ("id", "scene_name", "question_type", "question", "ground_truth")
+
+OWN_DATASET = "own"  # of questions without a data set
 
 NAME_COLUMNS = ("id", "dataset", "scene_name")  # columns used in file names
 
@@ -45,10 +48,15 @@ def question_from_row(
         raise QuestionsError(
             f"unknown metric {short_repr(metric)}. Use one of {', '.join(registry.names('metric'))}."
         )
-    missing_columns = [column for column in REQUIRED_COLUMNS if row.get(column) is None]
+    if benchmark != VSIBENCH and row.get("dataset") is None:
+        row = {**row, "dataset": OWN_DATASET}
+    missing_columns = [
+        column for column in ("dataset", *REQUIRED_COLUMNS) if row.get(column) is None
+    ]
     if missing_columns:
         raise QuestionsError(
-            f"column {missing_columns[0]!r} is missing. VSI-Bench's format requires {', '.join(REQUIRED_COLUMNS)}."
+            f"column {missing_columns[0]!r} is missing. Required are {', '.join(REQUIRED_COLUMNS)}, and in VSI-Bench's own"
+            " files dataset."
         )
     for column in (*NAME_COLUMNS, "question_type", "question"):
         value = row[column]
@@ -61,6 +69,7 @@ def question_from_row(
     for column in NAME_COLUMNS:
         check_name(column, str(row[column]))
     kind = str(row["question_type"])
+    kind = type_named(kind) if metric is None else kind
     options = _options(row.get("options"))
     form = _answer_form(kind, metric)
     truth, *other_answers = _correct_answers(row["ground_truth"], form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from render_agent import registry
@@ -13,6 +14,7 @@ from render_agent.options import RunConfig
 from render_agent.tasks.benchmark import Benchmark, PackageBenchmark
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.pairs import with_counterparts
+from render_agent.tasks.question_types import types_named
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
 from render_agent.tasks.rows import add_letters
 from render_agent.tasks.scan_folders import refuse_missing
@@ -143,6 +145,10 @@ def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Q
             f"--exclude {config.exclude} contains {len(unknown)} unknown ids, such as"
             f" {short_repr(unknown[0])}. Check that it belongs to this benchmark."
         )
+    types = {question.type for question in questions}
+    config = replace(
+        config, type=tuple(t for name in config.type for t in types_named(name, types))
+    )
     for name in ("type", "dataset", "scene", "id"):
         available = {getattr(question, name) for question in questions}
         for value in getattr(config, name):

@@ -34,7 +34,7 @@ def test_every_public_name_resolves(name):
 
 
 def test_dir_and_star_import_list_all_names():
-    assert set(render_agent.__all__) <= set(dir(render_agent))
+    assert dir(render_agent) == sorted([*render_agent.__all__, "__version__"])
     names = {}
     exec("from render_agent import *", names)
     assert set(render_agent.__all__) <= set(names)

@@ -10,6 +10,7 @@ from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.tasks.question_files import load_questions, read_rows
+from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_LABELS, TYPES
 
 CHOICE = {
     "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",
@@ -250,6 +251,38 @@ def test_options_get_letters_and_the_ground_truth_may_be_a_text(tmp_path, option
     )
     assert question.options == ("A. bed", "B. lamp")
     assert question.ground_truth == "B"
+
+
+def test_faults_are_reported_together_with_their_rows(tmp_path):
+    faulty = [NUMBER | {"id": n, "ground_truth": "two"} for n in range(30)]
+    with pytest.raises(QuestionsError) as error:
+        load_questions(write(tmp_path, [CHOICE, *faulty]), "x")
+    faults = str(error.value).removeprefix(f"{tmp_path / 'test.jsonl'}, ").split("\n")
+    assert [fault.split(":")[0] for fault in faults] == [f"row {n}" for n in range(2, 22)]
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"id"\n\n{}\n{"b": }\n')
+    with pytest.raises(QuestionsError, match=r"line 1 (.|\n)*line 4 "):
+        read_rows(broken)
+
+
+def test_data_set_is_optional_except_for_vsibench(tmp_path):
+    path = write(tmp_path, [{name: CHOICE[name] for name in CHOICE if name != "dataset"}])
+    assert load_questions(path, "x")[0].dataset
+    with pytest.raises(QuestionsError, match="'dataset'"):
+        load_questions(path, "vsibench")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_question_types_may_have_the_names_that_tables_print(tmp_path, name):
+    letter = ANSWER_FORMS[name] == "letter"
+    for printed in (
+        name,
+        TYPE_LABELS[name],
+        TYPE_LABELS[name].capitalize(),
+        name.replace("_", " "),
+    ):
+        path = write(tmp_path, [(CHOICE if letter else NUMBER) | {"question_type": printed}])
+        assert load_questions(path, "x")[0].type == name
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", "null", "1" + "0" * 400,

@@ -3,9 +3,10 @@ import json
 import pytest
 from factories.runs import make_config, make_questions
 
-from render_agent.errors import QuestionsError, SetupError, UsageError
+from render_agent.errors import QuestionsError, RenderAgentError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
+from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rows import add_letters
 from render_agent.tasks.selection import question_files, single_question
 
@@ -61,6 +62,26 @@ def test_shuffle_depends_on_the_seed_and_precedes_the_limit(select_ids):
 def test_filter_without_matches_is_named(select_ids, options, message):
     with pytest.raises(QuestionsError, match=message):
         select_ids(**options)
+
+
+def test_filter_accepts_the_names_that_tables_print():
+    def types(*names):
+        config = RunConfig(batch=True, benchmark="rooms", type=names)
+        return {question.type for question in build(config).questions()}
+
+    assert types("room size", "object_counting") == {"room_size_estimation", "object_counting"}
+    assert types("relative direction") == set(DIRECTION_TYPES)
+
+
+@pytest.mark.parametrize(("scene", "nearest"), [("hall.obj", "'hall'"), ("halls", "'hall'")])
+def test_missing_scan_error_lists_the_scans_that_exist(tmp_path, scene, nearest):
+    questions = make_questions(tmp_path, 2)
+    (tmp_path / "room.ply").rename(tmp_path / "hall.ply")
+    for scenes in ((scene, scene), (scene, "hall")):
+        rows = [json.loads(line) | {"scene_name": name} for line, name in zip(questions.read_text().splitlines(), scenes, strict=True)]  # fmt: skip
+        questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        with pytest.raises(RenderAgentError, match=rf"hall\.ply.*{nearest}"):
+            build(RunConfig(batch=True, benchmark=str(questions))).questions()
 
 
 def test_duplicate_choices_are_rejected():

@@ -11,22 +11,7 @@ from render_agent.dialogue.state import Status
 from render_agent.report.diagnosis.model import Cause
 from render_agent.runs.log.row import Row
 from render_agent.score.comparison import RIGHT
-from render_agent.tasks.question_types import DIRECTION, TYPES
-
-# tasks and question types, named as in the VSI-Bench paper
-TYPE_LABELS = {
-    "object_counting": "object count",
-    "object_abs_distance": "absolute distance",
-    "object_size_estimation": "object size",
-    "room_size_estimation": "room size",
-    "object_rel_distance": "relative distance",
-    DIRECTION: "relative direction",
-    "object_rel_direction_easy": "direction, easy",
-    "object_rel_direction_medium": "direction, medium",
-    "object_rel_direction_hard": "direction, hard",
-    "route_planning": "route plan",
-    "obj_appearance_order": "appearance order",
-}
+from render_agent.tasks.question_types import TYPE_LABELS, TYPES
 
 STATUS_LABELS = {
     Status.ACTIVE: "in progress",
