@@ -52,13 +52,13 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
 
     temperature = f"{config.temperature:g}" if config.temperature else GREEDY
     facts = {}
-    if engine.uses_model:
-        facts["Temperature"] = as_sent("temperature", temperature)
-    if not engine.single_sample:  # neither a person nor a client is told the seed
-        facts["Seed"] = as_sent("seed", str(config.seed))
-    if engine.uses_model:
-        facts["Thinking"] = _thinking(config)
-        facts["New tokens"] = f"at most {config.max_new_tokens:,} per reply"
+    if not engine.single_sample:  # a person or an MCP client samples as it likes
+        facts = {
+            "Temperature": as_sent("temperature", temperature),
+            "Seed": as_sent("seed", str(config.seed)),
+            "Thinking": _thinking(config),
+            "New tokens": f"at most {config.max_new_tokens:,} per reply",
+        }
     facts |= {
         "Reply protocol": config.reply_protocol,
         "Images in the prompt": _history(config.history),

@@ -206,10 +206,10 @@ def check_continued(
             unchecked.discard(file.name)
             _refuse_changed(file, folder)
     if unchecked:
-        raise _differs(min(unchecked), "verifier file", folder)
+        raise _differs(min(unchecked), "verifier file", folder, is_missing=True)
     policies = folder.recorded.get("policies", {})
     for module in changed_inputs("policies", policies, policies):  # missing ones, too
-        raise _differs(module.name, "module of the policy", folder)
+        raise _differs(module.name, "module of the policy", folder, is_missing=module.is_missing)
     for file in _package_inputs(parts, questions):
         _refuse_changed(file, folder)
     if model := model_file(config, folder.recorded.get("models", {})):
@@ -279,10 +279,14 @@ def check_questions(folder: RunData, content: bytes | None = None) -> None:
 def _refuse_changed(file: InputFile, folder: RunData) -> None:
     digests = folder.recorded.get(file.section)
     if digests is not None and file.differs(digests):
-        raise _differs(file.name, file.kind, folder)
+        raise _differs(file.name, file.kind, folder, is_missing=file.digest is None)
 
 
-def _differs(file: str, kind: str, folder: RunData) -> SetupError:
+def _differs(file: str, kind: str, folder: RunData, *, is_missing: bool = False) -> SetupError:
+    if is_missing:
+        return SetupError(
+            f"{file}, the {kind} that {folder.name} started with, is missing. Restore it at this path, or start a new run."
+        )
     return SetupError(
         f"{file} is not the {kind} that {folder.name} started with (different SHA-256). Restore it, or"
         " start a new run."

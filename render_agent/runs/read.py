@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState, SceneSource
-from render_agent.dialogue.turn import LogLine
+from render_agent.dialogue.state import SCORED, QuestionState, SceneSource
+from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.prices import Price
 from render_agent.engines.sight_check import sight_caveat, worst_finding
 from render_agent.errors import RunLogError, SceneError, SetupError
@@ -34,16 +34,16 @@ from render_agent.runs.log.lines import (
     replay,
 )
 from render_agent.runs.log.results import results
-from render_agent.runs.log.row import NO_MARKS, Marks, Row, row_of
+from render_agent.runs.log.row import NO_MARKS, Marks, Row, cost_of, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.runs.machines import machine_note
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.input_files import sha256
+from render_agent.tasks.input_files import digests_of, sha256
 from render_agent.util.atomic_files import read_json, read_lines
-from render_agent.util.contained_paths import check_links
-from render_agent.util.display import count_noun
+from render_agent.util.contained_paths import check_links, image_path
+from render_agent.util.display import count_noun, first_names
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
 
@@ -215,6 +215,48 @@ class RunData:
         """The caveats about scene-based results if files of scenes have changed since the run started."""
         return scene_notes([*self.changed_scans, *self.changed_annotations])
 
+    @cached_property
+    def result_notes(self) -> list[str]:
+        """The caveat that `results.json` is not of this run, for example copied from another; it is not used then."""
+        if self.saved_results is None:
+            return []
+        logged: dict[str, list[Turn]] = {}
+        for line in self.turns:
+            if isinstance(line, Turn):
+                logged.setdefault(line.question_id, []).append(line)
+        rows = self.saved_results["questions"]
+        # a resumed run may have answered other questions since
+        is_same = all(
+            row["status"] not in SCORED or _fits(row, logged.get(row["question_id"], ()))
+            for row in rows
+        )
+        if is_same and logged.keys() <= {row["question_id"] for row in rows}:
+            return []
+        note = f"{self.path / 'results.json'} is not of this run: it does not fit turns.jsonl and is not used"
+        logger.warning("%s: %s", self.name, note)
+        return [note]
+
+    @cached_property
+    def image_notes(self) -> list[str]:
+        """The caveat that images have been replaced or removed since the run."""
+        digests = {
+            image_path(self.path, file): digest
+            for state in self.states
+            for turn in state.turns
+            for file, digest in turn.sha256.items()
+        }
+        current = digests_of(digests)
+        if not (names := [str(path) for path in digests if current[path] != digests[path]]):
+            return []
+        note = f"{first_names(names)} changed since the run started (different SHA-256): not what the model saw"
+        logger.warning("%s: %s", self.name, note)
+        return [note]
+
+    @property
+    def file_notes(self) -> list[str]:
+        """The caveats about files of the folder that do not fit its log."""
+        return [*self.result_notes, *self.image_notes]
+
     @property
     def has_questions(self) -> bool:
         """True if the questions are known: `questions.jsonl`, which is written after `config.json`, exists or is
@@ -289,8 +331,8 @@ class RunData:
         run = copy(self)
         run.name = name
         run.states = [state for state in self.states if state.id in question_ids]
-        run.__dict__.pop("rows", None)
-        run.__dict__.pop("results", None)
+        for part in ("rows", "results", "image_notes"):
+            run.__dict__.pop(part, None)
         return run
 
     def facts(self, questions: Iterable[Question]) -> dict[str, Facts]:
@@ -331,6 +373,11 @@ class RunData:
             convert(results, Results)
         return results
 
+    @property
+    def final_results(self) -> dict[str, Any] | None:
+        """The results of a finished run: `results.json`, or computed from the log if the file is not of this run."""
+        return self.results if self.result_notes else self.saved_results
+
     @cached_property
     def results(self) -> dict[str, Any]:
         """The results computed from the log, like `results.json`; also for an unfinished run."""
@@ -370,6 +417,16 @@ class RunData:
             else None,
         )
         return run_results if sight is None else {**run_results, "sight_check": sight}
+
+
+def _fits(row: Mapping[str, Any], turns: Sequence[Turn]) -> bool:
+    """Return True if a row of `results.json` can be of a question with these turns."""
+    cost, answer = cost_of(turns), row["answer_text"]
+    return (
+        row["turns"] == len(turns)
+        and all(row[name] == cost[name] for name in ("tokens_in", "tokens_out"))
+        and (answer is None or answer in [turn.action.answer_text for turn in turns])
+    )
 
 
 @contextmanager

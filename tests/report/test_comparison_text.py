@@ -155,10 +155,10 @@ def test_facts_that_do_not_apply_to_a_run_have_no_value():
     """Regression test: scripted runs were said to be not reproducible."""
     comparison = with_facts({"engine": "transformers"}, {"engine": "scripted"})
     found = differences(comparison)
-    names = {"Temperature", "Thinking", "New tokens", "Reproducible"}
-    assert names < found.keys()
-    assert {found[name][1] for name in names} == {ABSENT}
-    assert "Seed" not in found
+    assert found["Reproducible"][1] == ABSENT
+    clients = differences(with_facts({"engine": "transformers"}, {"engine": "mcp"}))
+    sampling = ("Temperature", "Seed", "Thinking", "New tokens")
+    assert {clients[name][1] for name in sampling} == {ABSENT}
 
 
 def test_default_models_are_named_where_runs_are_compared(tmp_path):

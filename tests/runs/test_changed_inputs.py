@@ -79,6 +79,14 @@ CELLS = {
         "show": WORKS,
     },
 }
+CELLS["results of the run"] = {
+    "show": NAMED,
+    "show a question": NAMED,
+    "report": NAMED,
+    "export": NAMED,
+    "ls": WORKS,  # it does not read the logs of all runs
+}
+CELLS["image"] = {"show": WORKS, "show a question": NAMED, "report": NAMED, "export": NAMED}
 CELLS["texture"] = CELLS["scan"] | {"merge": REFUSED}  # all scans use it
 CELLS["materials"] = {"continue": REFUSED, "merge": REFUSED, "compare": REFUSED, "report": NAMED}
 
@@ -160,6 +168,8 @@ class World:
             ],
             "question file": [self.questions],
             "policy": [self.policy],
+            "results of the run": [self.run / "results.json"],
+            "image": sorted((self.run / "views").rglob("0_*.png"))[:1],
         }[kind]
         before = {file: file.read_bytes() for file in files}
         for file, content in before.items():
@@ -171,7 +181,7 @@ class World:
 
 def edit(kind: str, content: bytes) -> bytes:
     """Return a file with another meaning that is as valid as before."""
-    if kind == "texture":
+    if kind in ("texture", "image"):
         return content + b"\0"
     old, new = {
         "scan": (b"v 1.0000 0.8000", b"v 1.1000 0.8000"),
@@ -180,6 +190,7 @@ def edit(kind: str, content: bytes) -> bytes:
         "questions of the run": (b'"truth": "3"', b'"truth": "4"'),
         "question file": (b'"ground_truth": "3"', b'"ground_truth": "4"'),
         "policy": (b'"answer": "3"', b'"answer": "5"'),
+        "results of the run": (b'"answer_text": "3"', b'"answer_text": "5"'),
     }[kind]
     assert old in content, (kind, content[:2000])
     return content.replace(old, new, 1)
@@ -237,6 +248,7 @@ def test_commands_on_changed_inputs(changed, command, request, type_in, tmp_path
         assert {path.name for path in names["runs"].iterdir()} == before
     if command == "report":
         page = (names["run"] / "report" / "index.html").read_text()
-        assert ("changed since the run started" in page) == (expected == NAMED)
+        is_named = "changed since the run started" in page or "is not of this run" in page
+        assert is_named == (expected == NAMED)
         has_plan = (names["run"] / "report" / "plans" / "room01.png").exists()
         assert has_plan == (kind not in ("scan", "texture", "materials"))

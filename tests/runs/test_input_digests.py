@@ -33,7 +33,7 @@ from render_agent.report.run_facts import option_label
 from render_agent.runs.inputs import differing_files, differing_inputs
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
-from render_agent.runs.runner import resume_run, start_run
+from render_agent.runs.runner import preview_resume, resume_run, start_run
 from render_agent.scans.cache import SceneReader
 from render_agent.scans.formats.companions import companion_files
 from render_agent.scans.formats.load import load_scene
@@ -161,6 +161,21 @@ def test_run_with_aids_is_not_resumed_with_other_boxes(tmp_path, options):
     boxes.write_text(boxes.read_text().replace('"chair":3', '"chair":4', 1))
     with pytest.raises(SetupError, match=str(boxes)):
         resume_run(RunData(run.path), {})
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_missing_scan_is_not_called_changed(tmp_path, is_folder):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    questions = make_questions(folder, 2)
+    run = start_run(make_config(tmp_path, questions))
+    run.close()
+    scan = folder / "room.ply"
+    (folder if is_folder else scan).rename(tmp_path / "elsewhere")
+    for attempt in (resume_run, preview_resume):
+        with pytest.raises(SetupError, match=f"{scan}.* missing") as error:
+            attempt(RunData(run.path), {})
+        assert "SHA-256" not in str(error.value)
 
 
 POLICY = """

@@ -57,7 +57,7 @@ def resume_saved_run(
         run.close()
         console = _console()
         console.print(f"{folder.name} is complete. Nothing to resume.")
-        _print_results(folder.saved_results or {}, run, console, as_json=run.config.json)
+        _print_results(folder.final_results or {}, run, console, as_json=run.config.json)
         return 0
     return _print_end(run_with_progress(run), run)
 
@@ -135,7 +135,7 @@ def continue_line(run: Run) -> str:
 
 def run_argument(path: Path) -> str:
     """Return how the command line names a run: by its name in the default folder, otherwise by its path."""
-    is_default = path.absolute().parent == Path(OPTIONS["output"].default).absolute()
+    is_default = path.absolute().parent == Path(str(OPTIONS["output"].default)).absolute()
     return path.name if is_default else str(path)
 
 

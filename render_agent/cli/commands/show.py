@@ -46,7 +46,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     if question is not None:
         _show_question(folder, question, as_json=as_json)
         return
-    results, can_resume = folder.saved_results, folder.parts.engine.resumable
+    results, can_resume = folder.final_results, folder.parts.engine.resumable
     is_finished = results is not None
     if results is None and not can_resume:
         results = folder.results
@@ -93,6 +93,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
             printable_json([line for line in folder.lines() if line["question_id"] == question_id])
         )
         return
+    _ = folder.select([question_id], folder.name).file_notes  # warns
     console = plain_console()
     console.print(f"{question.type} about {question.scene}", style="bold")
     for words in (question.text, *question.options):

@@ -101,7 +101,7 @@ def _spec(run: RunData, created: str) -> Any:
         model_generate_config=GenerateConfig(
             temperature=config.temperature, max_tokens=config.max_new_tokens, seed=config.seed
         )
-        if run.parts.engine.uses_model
+        if not run.parts.engine.single_sample
         else GenerateConfig(),
         config=EvalConfig(),
         packages={"render_agent": str(run.record["program"])},

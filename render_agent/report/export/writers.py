@@ -60,6 +60,8 @@ def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions)
     """Export the questions of runs."""
     if not any(run.states for run in runs):
         raise UsageError("nothing to export: no questions are selected")
+    for run in runs:
+        _ = run.file_notes  # warns
     folder = _is_folder(runs, form, to)
     check_place(to, [run.path for run in runs], folder=folder, force=options.force)
     if form in ("messages", "pairs"):

@@ -32,7 +32,7 @@ def banners(run: RunData) -> list[str]:
 
 def notes(run: RunData) -> list[str]:
     """Return the caveats of a run and of its scene-based pages, except those shown as banners."""
-    notes = [*run.results["notes"], *run.scene_notes]
+    notes = [*run.results["notes"], *run.scene_notes, *run.file_notes]
     return [note for note in notes if note != run.parts.image_stress.note]
 
 
