@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +45,18 @@ PROMPT = "Check {nonce}. Which four digits does the image show? Reply with the d
 STAGE = "checking that the model sees images"
 MAX_REPLY_CHARS = 200  # of a recorded reply or reason
 
-CODE = re.compile(r"(?<![0-9])(?:[0-9]{4}|[0-9](?:[ -][0-9]){3})(?![0-9])")
+MAX_NUMBERS = 5  # four-digit numbers in a reply, such as years; more of them are guesses
+
+_FOUR_DIGITS = re.compile(r"(?<![0-9])[0-9](?:[\W_]?[0-9]){3}(?![0-9])")
+_WORDS = "zero one two three four five six seven eight nine".split()
+_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+# A code in digits: together, in two groups ("5,470"), and one by one ("5 4 7 0"); not part of more digits.
+_FORMS = (
+    "(?<![0-9])(?<![0-9][.,]){0}{1}{2}{3}(?![0-9])",
+    "(?<![0-9])(?<![0-9][.,]){0}(?:{1}{gap}|{gap}{1}){2}{3}(?![0-9])(?!{gap}[0-9]{{3}}(?![0-9]))",
+    "(?<![0-9])(?<![0-9][ ,-])(?<![0-9], ){0}(?P<g>{gap}){1}(?P=g){2}(?P=g){3}(?![0-9])(?!(?P=g)[0-9])",
+)
+_GAP = r"[\W_]{1,4}"
 
 
 class SightRecord(TypedDict):
@@ -77,10 +89,14 @@ class SightTest:
 
     def take(self, reply: str) -> None:
         """Record the reply to `image`; a wrong code ends the test."""
-        is_right = read_code(reply) == self._codes[len(self._replies)]
+        is_right = states_code(reply, self._codes[len(self._replies)])
         self._replies.append(reply)
         if not is_right or len(self._replies) == len(self._codes):
             self.finding = judge_sight(self._codes, self._replies)
+
+    def states_any(self, reply: str) -> bool:
+        """Return True if a reply gives the code of any image of the test."""
+        return any(states_code(reply, code) for code in self._codes)
 
     @property
     def record(self) -> SightRecord:
@@ -105,23 +121,37 @@ def code_image(code: str, size: tuple[int, int]) -> Image.Image:
     return image
 
 
-def read_code(reply: str) -> str | None:
-    """Return the only four-digit number in a reply, outside its thinking; None if it has none or several.
+def states_code(reply: str, code: str) -> bool:
+    """Return True if a reply gives a code outside its thinking: in any script, with any separators, among other words.
 
-    The digits may be separated by spaces or hyphens. A number that is repeated counts once.
+    A model that sees no image gives a random code once in 9,000 replies, unless it lists many numbers.
     """
-    found = {re.sub("[ -]", "", code) for code in CODE.findall(without_thinking(reply))}
-    return found.pop() if len(found) == 1 else None
+    digits = "".join(map(_to_digit, unicodedata.normalize("NFKC", without_thinking(reply))))
+    digits = _WORD.sub(lambda word: str(_WORDS.index(word[0].lower())), digits)
+    if len(set(_FOUR_DIGITS.findall(digits))) > MAX_NUMBERS:
+        return False
+    is_stated = any(re.search(form.format(*code, gap=_GAP), digits) for form in _FORMS)
+    return is_stated or re.sub("[^0-9]", "", digits) == code
+
+
+def _to_digit(character: str) -> str:
+    """Return the ASCII digit for a digit of any script, such as "٤" or "四"; otherwise the character."""
+    value = unicodedata.numeric(character, -1.0)
+    return str(int(value)) if value in range(10) else character
 
 
 def judge_sight(codes: Sequence[str], replies: Sequence[str]) -> Finding:
     """Return the finding from the replies to the images of the codes, in order; later ones may be missing."""
-    codes_read = [read_code(reply) for reply in replies]
-    if not codes_read:
+    if not replies:
         return "unknown"
-    if codes_read[0] == codes[0] and any(code == codes[0] for code in codes_read[1:]):
+    is_right = [*map(states_code, replies, codes)]
+    if is_right[0] and any(
+        states_code(reply, codes[0])
+        for reply, right in zip(replies, is_right, strict=True)
+        if not right
+    ):
         return "stale"
-    return "sighted" if codes_read == list(codes) else "blind"
+    return "sighted" if all(is_right) and len(replies) == len(codes) else "blind"
 
 
 def check_servers(maker: EngineMaker, config: RunConfig) -> list[SightRecord]:
@@ -160,7 +190,7 @@ def check_server(engine: Engine, config: RunConfig) -> SightRecord:
             reply = limit_reply(engine.generate([request])[0], request)
         except EngineError as error:
             reply = Reply(error=str(error))
-        if reason := _why_unreadable(reply):
+        if reason := _why_unreadable(reply, test):
             reason = truncate(reason, MAX_REPLY_CHARS)
             return {**test.record, "finding": "unknown", "reason": reason}
         test.take(reply.text)
@@ -169,11 +199,11 @@ def check_server(engine: Engine, config: RunConfig) -> SightRecord:
     return test.record
 
 
-def _why_unreadable(reply: Reply) -> str | None:
+def _why_unreadable(reply: Reply, test: SightTest) -> str | None:
     """Return why a reply says nothing about what the model sees; None if it can be judged."""
     if reply.error is not None:
         return reply.error
-    if read_code(reply.text) is not None:
+    if test.states_any(reply.text):
         return None
     if CONTENT_FILTER in reply.events:
         return "the server's content filter ended the reply"
