@@ -138,6 +138,12 @@ class Stage:
         self.done = 0.0
         self._progress, self._task = progress, task
 
+    def describe(self, text: str, *, announce: bool) -> None:
+        """Replace the text. With `announce`, also print it as a line if the output is not a terminal."""
+        self._progress.update(self._task, description=text)
+        if announce and _displays and not _displays[-1].live:
+            _displays[-1].note(text)
+
     def advance(self, count: float = 1) -> None:
         """Add `count` to the amount done."""
         self.set_done(self.done + count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.native_calls import call_text
@@ -62,10 +62,7 @@ class MessagesApi(ChatApi):
         key_header="x-api-key",
     )
     unsupported = ("seed",)
-    optional_fields: ClassVar[Mapping[str, str]] = {
-        "temperature": r"\btemperature\b",
-        "output_config": r"output_(?:config|format)|json_?schema|structured.?outputs?",
-    }
+    optional_fields = ("temperature", "output_config")
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return a client for a server."""
@@ -149,6 +146,7 @@ class MessagesApi(ChatApi):
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         """Send a request, continue a reply that the server paused, and return the body of the response."""
         earlier: list[dict[str, Any]] = []
+        usages = []
         for _ in range(1 + MAX_PAUSES):
             paused = [{"role": "assistant", "content": earlier}] if earlier else []
             raw = await client.messages.with_raw_response.create(
@@ -162,11 +160,12 @@ class MessagesApi(ChatApi):
                 body = parse_json(text)
             except ValueError:
                 return text
+            usages.append(mapping(body).get("usage"))
             content = [*earlier, *mappings(mapping(body).get("content"))]
             if mapping(body).get("stop_reason") != "pause_turn" or content == earlier:
                 break
             earlier = content
-        return json.dumps({**body, "content": content}) if earlier else text
+        return json.dumps({**body, "content": content, "usage": usages}) if earlier else text
 
     def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
         """Return a request of a message batch."""
@@ -177,11 +176,11 @@ class MessagesApi(ChatApi):
         batch = await client.messages.batches.create(requests=[*map(json.loads, requests)])
         return job_field(batch, "id")
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
         """Return the results of a message batch."""
         batch = await client.messages.batches.retrieve(job)
-        if job_field(batch, "processing_status") != "ended":
-            return None
+        if (status := job_field(batch, "processing_status")) != "ended":
+            return status
         raw = await client.messages.batches.with_raw_response.results(job)
         return read_results(raw.http_response.text, _job_result), job_fault("no result")
 
@@ -190,6 +189,7 @@ class MessagesApi(ChatApi):
         if mapping(body).get("type") != "message" or not isinstance(body.get("content"), list):
             return None
         content = mappings(body["content"])
+        usages = mappings(body.get("usage")) or mappings([body.get("usage")])  # of a paused reply
         parts: dict[str, list[str]] = {"text": [], "thinking": []}
         calls = []
         for block in content:
@@ -201,7 +201,7 @@ class MessagesApi(ChatApi):
         return make_reply(
             [reply_text("".join(parts["text"]), calls, "\n".join(parts["thinking"]))],
             [body.get("stop_reason")],
-            _tokens(mapping(body.get("usage"))),
+            Tokens.total(map(_tokens, usages)),
             blocks=[tuple(content) if any(b.get("type") != "text" for b in content) else ()],
         )
 
@@ -215,15 +215,10 @@ def _job_result(line: Any) -> tuple[Any, int, Any]:
 def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the content of an assistant message: the blocks as received, or text and calls.
 
-    The API rejects empty texts, and thoughts without a signature, which were cut off. A message must not end with a
-    thought.
+    The API rejects empty texts, calls without an object as input, and thoughts without a signature, which were cut off.
+    A message must not end with a thought.
     """
-    blocks = [
-        block
-        for block in reply.get("blocks", ())
-        if not (block.get("type") == "text" and not str(block.get("text") or "").strip())
-        and not (block.get("type") == "thinking" and not block.get("signature"))
-    ]
+    blocks = [*filter(_is_complete, reply.get("blocks", ()))]
     if not any(block.get("type") in ("text", "tool_use") for block in blocks):
         text = text_of(reply["content"])
         blocks += [{"type": "text", "text": text}] if text.strip() else []
@@ -232,6 +227,18 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
             used = {"name": function["name"], "input": function["arguments"]}
             blocks.append({"type": "tool_use", "id": call["id"], **used})
     return blocks
+
+
+def _is_complete(block: Mapping[str, Any]) -> bool:
+    """True if the API accepts a block of its own reply back."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return bool(text.strip())
+        case {"type": "thinking"}:
+            return bool(block.get("signature"))
+        case {"type": "tool_use"}:
+            return isinstance(block.get("input"), dict) and isinstance(block.get("id"), str)
+    return block.get("type") != "text" and isinstance(block.get("type"), str)
 
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens:

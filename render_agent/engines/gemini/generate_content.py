@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.native_calls import call_text
@@ -60,11 +60,7 @@ class GenerateContent(ChatApi):
         "GOOGLE_GEMINI_BASE_URL",
         key_header="x-goog-api-key",
     )
-    optional_fields: ClassVar[Mapping[str, str]] = {
-        "temperature": r"\btemperature\b",
-        "seed": r"\bseed\b",
-        "response_json_schema": r"response_?(?:json_?)?schema|json mode|additionalProperties",
-    }
+    optional_fields = ("temperature", "seed", "response_json_schema")
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return the asynchronous part of a client, and its HTTP client."""
@@ -193,16 +189,20 @@ class GenerateContent(ChatApi):
         """Upload the input file and create a batch job."""
         content = BytesIO("\n".join(requests).encode())
         file = await client[0].files.upload(file=content, config={"mime_type": "jsonl"})
-        return job_field(await client[0].batches.create(model=self.model, src=file.name), "name")
+        return job_field(
+            await client[0].batches.create(model=self.model, src=job_field(file, "name")), "name"
+        )
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
         """Return the results of a batch job, from its file."""
         batch = await client[0].batches.get(name=job)
         state = job_field(batch.state, "name")
         if not state.endswith(("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")):
-            return None
-        file = batch.dest and batch.dest.file_name
-        text = (await client[0].files.download(file=file)).decode() if file else ""
+            return state.removeprefix("JOB_STATE_").lower()
+        text = ""
+        if batch.dest and batch.dest.file_name:
+            file = job_field(batch.dest, "file_name")
+            text = (await client[0].files.download(file=file)).decode("utf-8", "replace")
         return read_results(text, _job_result), job_fault(f"the batch job ended in {state}")
 
     def read(self, body: Any, request: Request) -> Reply | None:
@@ -245,7 +245,7 @@ def function_call(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the parts of a reply: as received, with their signatures, or text and calls."""
-    if parts := list(reply.get("blocks", ())):
+    if parts := [*filter(_is_valid, reply.get("blocks", ()))]:
         return parts
     text = text_of(reply["content"])
     parts = [{"text": text}] if text.strip() else []
@@ -253,6 +253,17 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
         function = call["function"]
         parts.append({"function_call": {"name": function["name"], "args": function["arguments"]}})
     return parts
+
+
+def _is_valid(part: Mapping[str, Any]) -> bool:
+    """True if the SDK accepts a part of a reply."""
+    from google.genai.types import Part
+
+    try:
+        Part.model_validate(part)
+    except ValueError:
+        return False
+    return True
 
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens:

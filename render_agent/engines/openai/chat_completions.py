@@ -11,7 +11,6 @@ from render_agent.dialogue.chat import Blocks, Message
 from render_agent.dialogue.parsing.native_calls import call_text, decode_arguments
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.remote.adaptation import LIMIT_NAMES
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -30,6 +29,7 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
+from render_agent.engines.remote.phrases import LIMIT_NAMES
 from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
@@ -86,31 +86,28 @@ class OpenAIApi(ChatApi):
         content = ("requests.jsonl", "\n".join(requests).encode())
         file = await client.files.create(file=content, purpose="batch")
         batch = await client.batches.create(
-            input_file_id=file.id, endpoint=self.path, completion_window="24h"
+            input_file_id=job_field(file, "id"), endpoint=self.path, completion_window="24h"
         )
         return job_field(batch, "id")
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
         """Return the results of a batch: those in its output file and in its error file."""
         batch = await client.batches.retrieve(job)
-        if job_field(batch, "status") not in ("completed", "failed", "expired", "cancelled"):
-            return None
+        status = job_field(batch, "status")
+        if status not in ("completed", "failed", "expired", "cancelled"):
+            return status
         results: Results = {}
-        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-            results |= read_results((await client.files.content(file)).text, _job_result)
-        return results, job_fault(f"the batch has {batch.status}: {batch.errors}")
+        for name in ("output_file_id", "error_file_id"):
+            if getattr(batch, name, None):
+                content = await client.files.content(job_field(batch, name))
+                results |= read_results(content.text, _job_result)
+        return results, job_fault(f"the batch has {status}: {getattr(batch, 'errors', None)}")
 
 
 class ChatCompletions(OpenAIApi):
     """Chat completions."""
 
-    optional_fields: ClassVar[Mapping[str, str]] = {
-        "temperature": r"\btemperature\b",
-        "seed": r"\bseed\b",
-        "response_format": r"response_?(?:format|schema)|json_?schema|additionalProperties|json mode"
-        r"|structured.?outputs?|guided|grammar",
-        "n": r"['\"`]n['\"`]|\bn (?:>|must|should|is)|multiple (?:choices|completions)",
-    }
+    optional_fields = ("temperature", "seed", "response_format", "n")
     limit_names = LIMIT_NAMES
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
@@ -143,6 +140,7 @@ class ChatCompletions(OpenAIApi):
             [choice.get("finish_reason") for choice in found],
             _tokens(mapping(body.get("usage"))),
             blocks=[_opaque_parts(message) for message in messages] if has_tools else (),
+            is_filtered=any(_text(message.get("refusal")) for message in messages),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.native_calls import call_text
@@ -23,6 +23,7 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.util.safe_parse import parse_json
 
 # Lets reasoning be sent back although the server stores nothing.
 ENCRYPTED = "reasoning.encrypted_content"
@@ -34,11 +35,7 @@ class Responses(OpenAIApi):
     path = "/v1/responses"
     messages_field = "input"
     unsupported = ("seed",)
-    optional_fields: ClassVar[Mapping[str, str]] = {
-        "temperature": r"\btemperature\b",
-        "text": r"\btext\.format\b|json_?schema|structured.?outputs?",
-        "include": r"encrypted_?content|\binclude\b",
-    }
+    optional_fields = ("temperature", "text", "include")
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the input items, with the results of function calls."""
@@ -137,8 +134,20 @@ class Responses(OpenAIApi):
 
 
 def assistant_content(reply: Message) -> list[dict[str, Any]]:
-    """Return the items of a reply: as received, or text and calls."""
-    items: list[dict[str, Any]] = list(reply.get("blocks", ()))
+    """Return the items of a reply: as received, or text and calls.
+
+    The API rejects empty messages, calls without an object of arguments, and thinking that one of these followed.
+    """
+    items: list[dict[str, Any]] = []
+    thoughts: list[dict[str, Any]] = []
+    for item in reply.get("blocks", ()):
+        if item.get("type") == "reasoning":
+            thoughts.append(item)
+            continue
+        if _is_complete(item):
+            items += [*thoughts, item]
+        thoughts = []
+    items += thoughts
     if not any(item.get("type") in ("message", "function_call") for item in items):
         text = text_of(reply["content"])
         items += [{"role": "assistant", "content": text}] if text.strip() else []
@@ -148,3 +157,17 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
             used = {"name": function["name"], "arguments": arguments}
             items.append({"type": "function_call", "call_id": call["id"], **used})
     return items
+
+
+def _is_complete(item: Mapping[str, Any]) -> bool:
+    """True if the API accepts an item of its own reply back."""
+    if item.get("type") == "message":
+        return bool(item.get("content"))
+    if item.get("type") != "function_call":
+        return isinstance(item.get("type"), str)
+    try:
+        arguments = parse_json(item.get("arguments") or "")
+    except (TypeError, ValueError):
+        return False
+    names = (item.get("call_id"), item.get("name"))
+    return isinstance(arguments, dict) and all(isinstance(n, str) and n for n in names)

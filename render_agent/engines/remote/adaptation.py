@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,37 +9,27 @@ from typing import Any
 from render_agent.dialogue.events import OMITTED, RENAMED, SYSTEM_IN_USER
 from render_agent.engines.engine import Request
 from render_agent.engines.remote.chat_api import ChatApi
-from render_agent.engines.remote.response_bodies import NO_SYSTEM_ROLE, error_message, named_fields
-
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # servers accept one or both
-WRONG_LIMIT = re.compile(
-    r"['\"`]?(max_(?:completion_)?tokens)['\"`]?:? ?(?:is |are )?(?:not |un|extra )"
-    r"(?:support|permit|allow|input|recogni|known|expected)"
-    r"|(?:unsupported|unknown|unrecognized|unexpected)[\w ]{0,30}:? ['\"`]?(max_(?:completion_)?tokens)\b",
-    re.IGNORECASE,
+from render_agent.engines.remote.phrases import (
+    LIMIT_NAMES,
+    Meaning,
+    mentions_field,
+    rejects_limit_name,
 )
+from render_agent.engines.remote.response_bodies import error_message, named_fields
 
 
 def find_adaptation(
     body: Any, fields: Mapping[str, Any], request: Request, api: ChatApi
 ) -> str | None:
-    """Return the event of the adaptation that an error asks for; None if no adaptation helps.
-
-    Args:
-        body: The error response, parsed.
-        fields: The fields of the rejected request.
-        request: What the request was converted from.
-        api: The API.
-    """
+    """Return the event of the adaptation that an error asks for; None if no adaptation helps."""
     text, named = error_message(body), named_fields(body)
-    if NO_SYSTEM_ROLE.search(text) and has_system(request):
+    if Meaning.NO_SYSTEM_ROLE.is_in(text) and has_system(request):
         return SYSTEM_IN_USER
-    wrong = WRONG_LIMIT.search(text)
     limit = next((name for name in api.limit_names if name in fields), None)
-    if limit is not None and wrong is not None and limit in wrong.groups():
+    if limit is not None and rejects_limit_name(limit, text):
         return RENAMED
-    optional = {name: words for name, words in api.optional_fields.items() if name in fields}
-    mentioned = (name for name, words in optional.items() if re.search(words, text, re.IGNORECASE))
+    optional = [name for name in api.optional_fields if name in fields]
+    mentioned = (name for name in optional if mentions_field(name, text))
     name = next((name for name in optional if name in named), None) or next(mentioned, None)
     return name and OMITTED + name
 

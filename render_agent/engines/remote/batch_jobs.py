@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,21 @@ from msgspec import Struct
 
 from render_agent.dialogue.events import BATCH_JOB
 from render_agent.engines.engine import Capabilities, Reply, Request
-from render_agent.engines.remote.api_error import ApiError
-from render_agent.engines.remote.chat_api import Fields, FinishedJob, Messages, Results, png_base64
-from render_agent.engines.remote.remote_engine import RemoteEngine, RequestError, Server
+from render_agent.engines.remote.api_error import ApiError, RequestError
+from render_agent.engines.remote.chat_api import (
+    JOB_ID,
+    Fields,
+    FinishedJob,
+    Messages,
+    Results,
+    png_base64,
+)
+from render_agent.engines.remote.remote_engine import RemoteEngine, Server
 from render_agent.errors import EngineError
 from render_agent.util.atomic_files import read_lines, sync_folder, write_all, write_errors
-from render_agent.util.display import count_noun, stage
-from render_agent.util.safe_parse import decode_json, encode_line
+from render_agent.util.display import Stage, count_noun, format_duration, stage
+from render_agent.util.reasons import truncate
+from render_agent.util.safe_parse import NotNegative, decode_json, encode_line, to_plain
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +50,8 @@ class JobLine(Struct, frozen=True):
     job: str
     url: str
     requests: tuple[str, ...]
+    submitted: NotNegative = 0
+    """Unix time."""
 
 
 class BatchJobs(RemoteEngine):
@@ -65,8 +76,10 @@ class BatchJobs(RemoteEngine):
         sync_folder(folder)
         lines, size = read_lines(self._path, lambda line: decode_json(line, JobLine))
         os.truncate(self._path, size)
-        own = [line for line in lines if line.url == self._url]
+        own = [line for line in lines if line.url == self._url and JOB_ID.fullmatch(line.job)]
         self._earlier = {key: line.job for line in own for key in line.requests}  # the last job
+        self._submitted_at = {line.job: float(line.submitted) for line in own}
+        self._stage: Stage | None = None
         self._has_api = True
         self._submitted: list[Request] = []
         self._queue: dict[str, tuple[Request, Fields]] = {}
@@ -81,7 +94,7 @@ class BatchJobs(RemoteEngine):
             if self._has_api:
                 with stage(
                     f"waiting for a batch job of {count_noun(size, 'request')}", announce=True
-                ):
+                ) as self._stage:
                     replies = super().generate(requests)
                 return [replace(r, batch_size=size, events=(*r.events, BATCH_JOB)) for r in replies]
         except EngineError:
@@ -160,15 +173,16 @@ class BatchJobs(RemoteEngine):
         async for part in self._parts(queue, results):
             try:
                 job = await self.api.submit_job(self.servers[0].client, [*part.values()])
-            except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
                 error = ApiError.of(failure)
                 self._has_api &= error.status not in NO_BATCH_API
                 results |= dict.fromkeys(part, error)
                 continue
             jobs[job] = [*part]
+            self._submitted_at[job] = time.time()
             with write_errors(self._path):
-                line = {"job": job, "url": self._url, "requests": jobs[job]}
-                write_all(self._file, encode_line(line))
+                line = JobLine(job, self._url, tuple(part), self._submitted_at[job])
+                write_all(self._file, encode_line(to_plain(line)))
                 os.fsync(self._file.fileno())
         return jobs
 
@@ -199,16 +213,17 @@ class BatchJobs(RemoteEngine):
     async def _wait(self, job: str, *, is_earlier: bool = False) -> FinishedJob:
         """Return the results of a job when it has ended. Raises EngineError if it cannot be read."""
         delay, failures, server = FIRST_POLL_SECONDS, 0, self.servers[0]
+        shown, shown_at = "", 0.0
         while True:
-            state: FinishedJob | ApiError | None
+            state: FinishedJob | str | ApiError
             try:
                 state = await self.api.fetch_job(server.client, job)
-            except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
                 state = ApiError.of(failure)
             if isinstance(state, tuple):
                 return state
-            failures = 0 if state is None else failures + 1
-            if state is not None:
+            if isinstance(state, ApiError):
+                failures += 1
                 is_lost = not state.fault.is_temporary
                 reason = f"batch job {job} cannot be read: {state.describe(server.endpoint)}"
                 LOG.warning("%s: %s", self._url, reason)
@@ -216,5 +231,14 @@ class BatchJobs(RemoteEngine):
                     return {}, state
                 if is_lost or failures > MAX_POLL_FAILURES:
                     raise EngineError(f"{reason}. Resume with --continue to try again.")
+            elif self._stage is not None:
+                failures, age = 0, time.time() - self._submitted_at[job]
+                is_news = state != shown or age > 2 * shown_at
+                self._stage.describe(
+                    f"batch job {truncate(job)}: {state}, submitted {format_duration(age)} ago; Ctrl-C stops"
+                    " waiting, --continue waits for it again",
+                    announce=is_news,
+                )
+                shown, shown_at = (state, age) if is_news else (shown, shown_at)
             await asyncio.sleep(delay)
             delay = min(2 * delay, MAX_POLL_SECONDS)

@@ -19,15 +19,9 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.phrases import FINISH_REASONS, End
 from render_agent.engines.remote.remote_options import RemoteOptions
-from render_agent.engines.remote.response_bodies import (
-    CONTEXT_LIMITS,
-    FAULTS,
-    FAULTS_IF_EMPTY,
-    FILTERS,
-    LENGTH_LIMITS,
-    normalize,
-)
+from render_agent.engines.remote.response_bodies import normalize
 from render_agent.util.safe_parse import parse_json
 
 Fields = Mapping[str, Any]
@@ -38,6 +32,7 @@ FinishedJob = tuple[Results, ApiError]  # with the error of requests without a r
 JOB_RETRY_SECONDS = 300  # before failed requests are submitted again
 CANCELED, GONE = re.compile("cancell?ed", re.I), 410  # status of canceled requests: no retries
 
+JOB_ID = re.compile(r"[!-~]{1,1000}")  # ids become a part of URLs
 MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
 
@@ -52,8 +47,8 @@ class ChatApi(ABC):
 
     service: ClassVar[Service]
     """Address and keys of the hosted service."""
-    optional_fields: ClassVar[Mapping[str, str]] = {}
-    """Fields that can be omitted -> how the error messages of servers name them, as a pattern."""
+    optional_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that can be omitted if a server rejects them; `phrases.FIELD_WORDS` has the words for them."""
     unsupported: ClassVar[tuple[str, ...]] = ()
     """Fields that the API does not have; their absence is recorded like that of a rejected field."""
     limit_names: ClassVar[tuple[str, ...]] = ()
@@ -105,8 +100,8 @@ class ChatApi(ABC):
         """Submit requests, in JSON, as one batch job and return its id."""
 
     @abstractmethod
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | None:
-        """Return the results of a batch job; None if it has not finished."""
+    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
+        """Return the results of a batch job, or its status if it has not finished."""
 
     async def close(self, client: Any) -> None:
         """Close the connections of a client."""
@@ -150,28 +145,25 @@ def make_reply(
 ) -> Reply | None:
     """Return a reply; None if the server could not complete it, which is its fault and not the model's.
 
-    Args:
-        texts: The texts of the samples, as from `reply_text`.
-        reasons: Their finish reasons, as sent by the server.
-        tokens: The token counts.
-        blocks: Of each sample, the content that later requests have to send back verbatim.
-        is_filtered: True if the response says in another field that a content filter ended the reply.
+    Texts, finish reasons and blocks are those of the samples. `is_filtered` is true if the response says in another field
+    that a content filter ended the reply.
     """
-    ends = [str(mapping(reason).get("type") or reason or "").lower() for reason in reasons]
-    is_filtered = is_filtered or not FILTERS.isdisjoint(ends)
+    names = [str(mapping(reason).get("type") or reason or "").lower() for reason in reasons]
+    ends = [FINISH_REASONS.get(name) for name in names]
+    is_filtered = is_filtered or End.FILTER in ends
     for text, end in zip(texts, ends, strict=True):
         is_empty = not text.strip() and not is_filtered
-        if end in FAULTS or (is_empty and end in FAULTS_IF_EMPTY):
+        if end is End.FAULT or (is_empty and end is End.FAULT_IF_EMPTY):
             return None
     values = {
         CONTENT_FILTER: is_filtered,
-        CONTEXT_EXCEEDED: not CONTEXT_LIMITS.isdisjoint(ends),
+        CONTEXT_EXCEEDED: End.CONTEXT in ends,
         NO_USAGE: tokens.prompt == 0,
     }
     return Reply(
         samples=tuple(texts),
         tokens=tokens,
-        finish="stop" if (LENGTH_LIMITS | CONTEXT_LIMITS).isdisjoint(ends) else "length",
+        finish="stop" if {End.LENGTH, End.CONTEXT}.isdisjoint(ends) else "length",
         events=tuple(event for event, is_true in values.items() if is_true),
         blocks=tuple(blocks) if any(blocks) else (),
     )
@@ -193,6 +185,15 @@ def mappings(value: Any) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def is_deeper(value: Any, depth: int) -> bool:
+    """True if the nesting of a JSON value exceeds `depth`."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(depth):
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [each for part in inner for each in part if isinstance(each, dict | list)]
+    return bool(level)
+
+
 def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Results:
     """Return the results of a batch job; `read` returns the key, the status and the body of a line."""
     results: Results = {}
@@ -206,10 +207,10 @@ def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Resu
 
 
 def job_field(batch: Any, name: str) -> str:
-    """Return a text of a batch job, as parsed by an SDK. Raises ApiError if the response does not describe a job."""
+    """Return an id or a status of a batch job, as parsed by an SDK. Raises ApiError if the response has none."""
     value = getattr(batch, name, None)
-    if not isinstance(value, str) or not value:
-        reason = f"the response does not describe a batch job: it has no {name}"
+    if not isinstance(value, str) or not JOB_ID.fullmatch(value):
+        reason = f"the response does not describe a batch job: it has no valid {name}"
         raise ApiError(reason, failure="unreadable")
     return value
 

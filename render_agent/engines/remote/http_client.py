@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from render_agent.engines.remote.api_error import ApiError, Fault, first_words
+from render_agent.engines.remote.api_error import ApiError, first_words
 from render_agent.engines.remote.endpoints import HOSTED_HOST, Endpoint
+from render_agent.engines.remote.phrases import Fault
 from render_agent.engines.remote.response_bodies import normalize
 from render_agent.errors import SetupError
 from render_agent.util.coroutines import run_in_thread
@@ -159,7 +160,7 @@ async def _list_served_models(
     """Return the models that a server lists, by name."""
     try:
         text = await api.list_models(client)
-    except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+    except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
         error = ApiError.of(failure)
         _raise_if_unusable(error, endpoint)
         LOG.warning("%s does not list its models: %s", endpoint.url, error.describe(endpoint))
@@ -200,9 +201,7 @@ async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
         return {}
     try:
         body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
-    except (ValueError, RecursionError):
-        return {}  # most servers do not report one
-    except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+    except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
         LOG.debug("%s does not report its version: %s", endpoint.url, ApiError.of(failure))
         return {}
     version = body.get("version") if isinstance(body, dict) else None

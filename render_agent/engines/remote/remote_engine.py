@@ -7,13 +7,13 @@ import logging
 import queue
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
-from render_agent.dialogue.chat import image_files
+from render_agent.dialogue.chat import image_files, map_texts, replace_unencodable
 from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED, SYSTEM_IN_USER
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
@@ -23,13 +23,16 @@ from render_agent.engines.remote.adaptation import (
     has_system,
     system_in_user,
 )
-from render_agent.engines.remote.api_error import ApiError, Fault, first_words
-from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, png_base64
+from render_agent.engines.remote.api_error import ApiError, RequestError, first_words
+from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, is_deeper, png_base64
 from render_agent.engines.remote.endpoints import Endpoint
+from render_agent.engines.remote.phrases import Fault
 from render_agent.errors import EngineError
 from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
 MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
@@ -38,6 +41,7 @@ MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
 INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
 MAX_DELAY_SECONDS = 30.0  # unless the server states a time
 JITTER = 0.25  # largest share of a delay that is left out; seconds added to a time that the server states
+MAX_REPLY_DEPTH = 100  # nesting of a reply, which is handled recursively
 ADAPTABLE = (400, 415, 422, 501)  # status of requests that are rejected because of their content
 
 
@@ -79,8 +83,9 @@ class Server:
             LOG.error("no more requests to %s: %s", self.endpoint.url, reason)
 
 
-class RequestError(Exception):
-    """A single request failed; others may succeed."""
+def encodable(request: Request) -> Request:
+    """Return a request without lone surrogates, which replies may contain but requests may not."""
+    return replace(request, messages=map_texts(replace_unencodable, list(request.messages)))
 
 
 class RemoteEngine:
@@ -280,12 +285,13 @@ class RemoteEngine:
             EngineError: All servers are lost.
         """
         api, retries = self.api, 0
+        request = await self._in_thread(encodable, request)
         while True:
             server = self._server_of(request.dialogue_id)
             applied = frozenset(server.adaptations)
             moves_system = SYSTEM_IN_USER in applied and has_system(request)
             asked = system_in_user(request) if moves_system else request
-            sent = await self._messages(asked)
+            sent = await self._in_thread(self._prepare, asked)
             if not server.is_alive:  # lost in the meantime
                 continue
             if (pause := server.not_before - self._loop.time()) > 0:
@@ -298,7 +304,7 @@ class RemoteEngine:
             try:
                 text = await self._deliver(server, asked, seed, sent, fields)
                 answer = self._read(text, request, server.endpoint)
-            except Exception as failure:  # noqa: BLE001 - `of` raises what is not a failed request
+            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
                 error = ApiError.of(failure)
                 if self._adapt_to_error(server, error, fields, asked, applied):
                     continue
@@ -313,8 +319,7 @@ class RemoteEngine:
                 else:
                     self._record_error(server, error)
                 if server.lost is None or is_filtered:
-                    reason = error.describe(server.endpoint)
-                    raise RequestError(f"{server.endpoint.url} did not answer ({reason})") from None
+                    raise RequestError(error.report(server.endpoint)) from error.__cause__
                 events.append("retried")
                 retries = 0
                 continue
@@ -328,7 +333,8 @@ class RemoteEngine:
     def _read(self, text: str, request: Request, endpoint: Endpoint) -> Reply:
         """Parse the body of a response. Raises ApiError if it is not a complete reply."""
         try:
-            answer = self.api.read(parse_json(text), request)
+            body = parse_json(text)
+            answer = None if is_deeper(body, MAX_REPLY_DEPTH) else self.api.read(body, request)
         except ValueError:
             answer = None
         if answer is None:
@@ -392,18 +398,17 @@ class RemoteEngine:
         """Record a failed request; abandon the server immediately if no other request can succeed."""
         fault = error.fault
         is_final = fault.is_final or error.failure == "unreachable"
-        if fault in (Fault.REQUEST, Fault.TOO_LONG) and error.status and server.answered:
+        if fault in (Fault.REQUEST, Fault.TOO_LONG) and server.answered:
             return  # a problem of this request, such as its length
         reason = error.describe(server.endpoint)
         if fault is Fault.EXHAUSTED:
             reason = f"{fault.value}: {reason}"
         server.record_failure(reason, is_final=is_final)
 
-    async def _messages(self, request: Request) -> list[dict[str, Any]]:
-        """Return the converted messages of a request. Raises RequestError if an image cannot be read."""
+    async def _in_thread(self, prepare: Callable[[Request], T], request: Request) -> T:
+        """Prepare a request; any error, such as that of an image file, is a RequestError."""
         try:
-            return await self._loop.run_in_executor(self._encoders, self._prepare, request)
-        # An image comes from a file and passes through PIL; any error concerns only this request.
+            return await self._loop.run_in_executor(self._encoders, prepare, request)
         except Exception as error:
             raise RequestError(f"the prompt could not be prepared: {error}") from error
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
+from render_agent.engines.remote.phrases import (
+    CUT_OFF,
+    LASTING,
+    MAX_ERROR_CHARS,
+    status_in_words,
+)
 from render_agent.util.safe_parse import parse_json
 
 SERVER_FAULT = 500  # status of a fault without a code; such requests are retried
@@ -17,117 +24,23 @@ MAX_DEPTH = 6  # maximum nesting of an error message in lists and objects
 # Keys of errors that contain their message, or an object with it.
 MESSAGES = "error detail message msg errors error_msg base_resp status_msg".split()
 
-LENGTH_LIMITS = frozenset("length max_tokens max_output_tokens max_length".split())
-"""Finish reasons, in lower case, of replies cut off at the token limit."""
-
-CONTEXT_LIMITS = frozenset(
-    "model_length model_context_window_exceeded context_window_exceeded context_length_exceeded".split()
-)
-"""Finish reasons of replies cut off at the end of the context window."""
-
-FILTERS = frozenset(
-    "content_filter content_filtered safety recitation prohibited_content blocklist spii"
-    " image_safety image_recitation image_prohibited_content model_armor refusal sensitive guardrail_intervened".split()
-)
-"""Finish reasons, in lower case, of replies that a content filter ended."""
-
-FAULTS = frozenset(
-    "error abort aborted cancelled canceled failed network_error server_error timeout"
-    " insufficient_system_resource".split()
-)
-"""Finish reasons of replies that the server could not complete."""
-
-FAULTS_IF_EMPTY = frozenset(
-    "other unknown finish_reason_unspecified malformed_function_call malformed_response"
-    " incomplete in_progress queued".split()
-) | {""}
-"""Finish reasons, "" for none, that are faults if the reply has no text."""
-
-CUT_OFF = "aborted"  # finish reason of event streams that end early
 END_OF_STREAM = re.compile(rb"(?m)^data: ?\[DONE\]")
 
 # Keys of responses that contain a reply or a list of models.
 PAYLOADS = ("choices", "content", "candidates", "output", "promptFeedback", "data")
 
-TOO_LONG = re.compile(
-    r"context.?(?:length|window|size|limit)|context the overflows|(?:model|prompt|input|max(?:imum)?) length"
-    r"|(?:prompt|input|request|content|entity)\b[\w ()]{0,40}\btoo (?:long|large)\b"
-    r"|input token count|maximum number of (?:input )?tokens|reduce the length"
-    r"|`?inputs`? (?:tokens )?.{0,30}must (?:be|have) (?:<=|less)"
-    r"|too many (?:tokens|images)|at most [1-9]\d* image|\bimages?\b[^.]{0,30} exceed|maximum of \d+ images",
-    re.IGNORECASE,
-)
-"""Errors of servers about prompts that are too long or have too many images."""
+STATUS_CODE = re.compile("[45][0-9]{2}")
 
-NO_TOOLS = re.compile(
-    r"(?:not|n't) support (?:the )?(?:tool|function)|support tool use|tools param requires|enable-auto-tool-choice"
-    r"|(?:tool|function) (?:use|choice|calling|calls?) (?:is |are )?(?:not|n't) (?:support|enabled|available)",
-    re.IGNORECASE,
-)
-"""Errors of servers whose model cannot call tools."""
-
-THOUGHT_MISSING = re.compile(
-    r"missing (?:an? )?\W?(?:thought_?signature|reasoning_content)"
-    r"|reasoning_content\b.{0,60}(?:missing|passed back|required)",
-    re.IGNORECASE,
-)
-"""Errors of servers that require the thinking back with tool calls, in another form than this program sends it."""
-
-# Messages of Ollama and llama.cpp about a call that they could not parse.
-UNPARSED = re.compile(
-    r"error parsing tool call: raw='(.*)', err=|^failed to parse input at pos \d+: (.+)",
-    re.DOTALL | re.IGNORECASE,
-)
-
-NO_RESULT_IMAGES = re.compile(r"function_?response\.parts\W+is not supported", re.IGNORECASE)
-"""Errors of Gemini models that accept no images in function responses."""
-
-NO_IMAGES = re.compile(
-    r"(?:image|vision|multi-?modal) (?:input |content |url )?s?(?:is |are )?(?:not|n't) (?:support|enabled|available)"
-    r"|(?:not|n't) (?:support|accept|handle)\w* (?:\w+ )?(?:image|vision|multi-?modal)"
-    r"|no endpoints? found that support image|unsupported content type.{0,20}image_url"
-    r"|not an? (?:multi-?modal|vision)|at most 0 image",
-    re.IGNORECASE,
-)
-"""Messages of servers whose model accepts no images."""
-
-FILTERED = re.compile(
-    r"content.?filter|content management policy|ResponsibleAIPolicy|data_inspection_failed|moderation|invalid_prompt"
-    r"|blocked (?:by|due to)|safety (?:system|settings|policy)",
-    re.IGNORECASE,
-)
-"""Errors of servers whose content filter rejects a prompt."""
-
-NO_SYSTEM_ROLE = re.compile(
-    r"system (?:role|message|prompt|instruction)s?\b[\w '\"]{0,40}(?:not|n't|un)[ -]?(?:supported?|allowed|enabled)"
-    r"|developer instruction is not enabled|(?:not|n't) support (?:the )?[\"'`]?system"
-    r"|conversation roles must alternate|roles must alternate user"
-    r"|(?:invalid|unsupported|unknown) (?:value|role)\W{1,4}system\b",
-    re.IGNORECASE,
-)
-"""Messages of servers that have no system role, such as those of chat templates without one."""
-
-# Status of an error without a numeric code, by words in its code, status, type or message.
-STATUS_WORDS = (
-    (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),
-    (400, TOO_LONG.pattern),
-    (529, "overloaded_error"),
-    (503, "overloaded|unavailable|capacity"),
-    (401, "unauthenticated|authentication|unauthorized|invalid.?api.?key|incorrect.?api.?key"),
-    (403, "permission|forbidden"),
-    (404, "not.?found|no endpoints? found"),
-    (408, "deadline.?exceeded|timed?.?out"),
-    (400, "invalid|unsupported|not supported|bad.?request|context.?length|content.?filter"),
-)
+# Where Ollama and llama.cpp quote the model's call that they could not parse.
+OLLAMA_QUOTE = ("error parsing tool call: raw='", "', err=")
+LLAMA_QUOTE = re.compile(r"failed to parse input at pos \d{1,9}: ", re.IGNORECASE)
 
 
 def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     """Return the status that a response means, and its body as one JSON object.
 
-    Args:
-        status: HTTP status. An error inside a success gets the status of its code; a server error that repeats with
-            every request becomes a bad request; an error about a malformed reply becomes that reply.
-        body: The body. An event stream becomes the completion that it contains.
+    An error inside a success gets the status of its code; a server error that repeats with every request becomes a bad
+    request; an error about a malformed reply becomes that reply. An event stream becomes the completion that it contains.
     """
     body = body.removeprefix(BOM_UTF8)
     if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
@@ -141,9 +54,7 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
         return 200, json.dumps({"choices": [choice]}).encode()
     if status >= 500 and content is not None:
         message = error_message(content)
-        if any(
-            lasting.search(message) for lasting in (NO_IMAGES, NO_SYSTEM_ROLE, NO_TOOLS, TOO_LONG)
-        ):
+        if any(meaning.is_in(message) for meaning in LASTING):
             return BAD_REQUEST, body
     if status != 200:
         return status, body
@@ -204,8 +115,12 @@ def _unparsed_reply(body: Any) -> str:
         return ""
     if isinstance(error, Mapping) and isinstance(error.get("failed_generation"), str):
         return str(error["failed_generation"])  # Groq
-    found = UNPARSED.search(error_message(error))
-    return next(filter(None, found.groups()), "") if found else ""
+    message = error_message(error)
+    start, end = OLLAMA_QUOTE
+    if start in message[:MAX_ERROR_CHARS]:
+        return message.partition(start)[2].rpartition(end)[0]
+    found = LLAMA_QUOTE.match(message)
+    return message[found.end() :] if found else ""
 
 
 def _error_in(body: Any) -> Any:
@@ -227,21 +142,19 @@ def _error_in(body: Any) -> Any:
 def _status_of(error: Any) -> int:
     """Return the HTTP status that an error means."""
     fields = error if isinstance(error, Mapping) else {}
-    for value in map(fields.get, ("code", "status", "status_code")):
-        text = str(value)
-        if text.isdecimal() and 400 <= int(text[:9]) <= 599:
-            return int(text)
-    words = [str(fields.get(key) or "") for key in ("code", "status", "type")]
-    for text in (" ".join(words), error_message(error)):
-        for status, pattern in STATUS_WORDS:
-            if re.search(pattern, text, re.IGNORECASE):
-                return status
-    return SERVER_FAULT
+    values = map(fields.get, ("code", "status", "status_code", "type"))
+    codes = [str(value) for value in values if isinstance(value, int | str)]
+    status = next(filter(STATUS_CODE.fullmatch, codes), None)
+    if status is not None:
+        return int(status)
+    words = status_in_words(" ".join(codes)) or status_in_words(error_message(error))
+    return words or SERVER_FAULT
 
 
 def _join_chunks(stream: bytes) -> bytes:
     """Return the completion of an event stream as JSON: the deltas of every choice, joined."""
-    choices: dict[int, dict[str, Any]] = {}
+    deltas: dict[int, list[dict[str, Any]]] = {}
+    reasons: dict[int, Any] = {}
     usage = None
     for chunk in _events(stream):
         if _error_in(chunk) is not None:
@@ -249,56 +162,61 @@ def _join_chunks(stream: bytes) -> bytes:
         usage = chunk.get("usage") or usage
         for part in _choices(chunk):
             index = part.get("index")
-            choice = choices.setdefault(index if isinstance(index, int) else 0, {"message": {}})
-            message = choice["message"]
-            choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
+            index = index if isinstance(index, int) else 0
             delta = part.get("delta") or part.get("message")
-            for key, value in delta.items() if isinstance(delta, dict) else ():
-                if key == "tool_calls":
-                    message[key] = _join_calls(message.get(key) or [], value)
-                else:
-                    message[key] = _join(message.get(key), value, joins=key != "role")
-    if not choices:
+            deltas.setdefault(index, []).append(delta if isinstance(delta, dict) else {})
+            reasons[index] = part.get("finish_reason") or reasons.get(index)
+    if not deltas:
         return stream  # of another API
-    if not END_OF_STREAM.search(stream):
-        for choice in choices.values():
-            choice["finish_reason"] = choice.get("finish_reason") or CUT_OFF
-    whole = {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
-    return json.dumps(whole).encode()
+    end = None if END_OF_STREAM.search(stream) else CUT_OFF
+    choices = [
+        {"message": _join(deltas[index]), "finish_reason": reasons[index] or end}
+        for index in sorted(deltas)
+    ]
+    return json.dumps({"choices": choices, "usage": usage}).encode()
 
 
-def _join(earlier: Any, value: Any, *, joins: bool = True) -> Any:
-    """Return a field of a message after a delta: joined if both are texts, otherwise the last value that is not empty."""
-    if joins and isinstance(value, str) and isinstance(earlier, str):
-        return earlier + value
-    return value or earlier
+def _join(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Join deltas of an object in linear time: texts and lists are joined, of other values the first one counts."""
+    values: dict[str, list[Any]] = {}
+    for delta in deltas:
+        for key, value in delta.items():
+            if value:
+                values.setdefault(key, []).append(value)
+    return {key: _join_values(key, parts) for key, parts in values.items()}
 
 
-def _join_calls(calls: list[dict[str, Any]], deltas: Any) -> list[dict[str, Any]]:
-    """Return the tool calls of a message after deltas, which refer to them by index."""
-    calls = list(calls)
-    for delta in deltas if isinstance(deltas, list) else ():
-        function = delta.get("function") if isinstance(delta, dict) else None
-        if not isinstance(function, dict):
-            continue
-        index = delta.get("index")
-        if not isinstance(index, int) or not 0 <= index < len(calls):
-            calls.append(delta)
-            continue
-        earlier = calls[index]["function"]
-        merged = {key: _join(earlier.get(key), value) for key, value in function.items()}
-        calls[index] = {**calls[index], "function": {**earlier, **merged}}
-    return calls
+def _join_values(key: str, parts: list[Any]) -> Any:
+    is_text = all(isinstance(part, str) for part in parts)
+    if is_text and key not in ("role", "id", "type", "name"):  # some servers repeat these
+        return "".join(parts)
+    if key == "function" and all(isinstance(part, dict) for part in parts):
+        return _join(parts)
+    if all(isinstance(part, list) for part in parts):
+        pieces = [piece for part in parts for piece in part]
+        return _join_calls(pieces) if key == "tool_calls" else pieces
+    return parts[0]
+
+
+def _join_calls(deltas: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of deltas, which refer to them by index; a delta without one is a call of its own."""
+    calls: dict[Any, list[dict[str, Any]]] = {}
+    numbers = count()
+    for delta in deltas:
+        if isinstance(delta, dict):
+            index = delta.get("index")
+            key = index if isinstance(index, int) else f"call {next(numbers)}"
+            calls.setdefault(key, []).append(delta)
+    return [_join(parts) for parts in calls.values()]
 
 
 def _events(stream: bytes) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an event stream."""
-    for line in stream.decode("utf-8", "replace").splitlines():
-        name, _, data = line.partition(":")
-        if name != "data":
+    for line in re.split("[\r\n]+", stream.decode("utf-8", "replace")):
+        if not line.startswith("data:"):
             continue
         try:
-            chunk = parse_json(data)
+            chunk = parse_json(line[5:])
         except ValueError:
             continue  # [DONE]
         if isinstance(chunk, dict):

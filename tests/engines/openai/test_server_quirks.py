@@ -118,6 +118,34 @@ def test_content_filter_is_recorded(serve, reason):
     assert len(server.bodies) == 1
 
 
+def test_refusal_is_an_event(serve):
+    engine, server = serve(completion(None, "stop", refusal="I cannot help."))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.events) == ("I cannot help.", (CONTENT_FILTER,))
+    assert len(server.bodies) == 1
+
+
+# Sentences that resemble those of the table, but concern one request.
+UNKNOWN = [
+    (422, "max_tokens must be at most 4096"),
+    (400, "max_tokens is too large: 32768. This model supports at most 16384 completion tokens"),
+    (400, "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens"),
+    (422, "this accepts only text up to 300 characters"),
+    (400, "the image could not be decoded"),
+    (422, "unknown variant `foo`, expected `bar`"),
+    (400, "the frobnicator is unhappy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "message"), UNKNOWN)
+def test_unknown_sentence_of_a_server_is_passed_on(serve, status, message):
+    engine, server = serve((status, error(status, message)), completion())
+    (reply,) = engine.generate([ask()])
+    assert f"{server.url} rejected the request (status {status}: {message})" == reply.error
+    assert engine.generate([ask()])[0].text == GOOD
+    assert [body.keys() for body in server.bodies] == [server.bodies[0].keys()] * 2
+
+
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "STOP", "end_turn", None, "eos"])
 def test_other_reasons_are_ordinary_ends(serve, reason):
     engine, server = serve(completion(GOOD, reason))
@@ -126,11 +154,18 @@ def test_other_reasons_are_ordinary_ends(serve, reason):
     assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"])
+def test_malformed_call_is_a_reply_of_the_model(serve, reason):
+    engine, server = serve(completion(None, reason))
+    (reply,) = engine.generate([ask()])
+    assert (reply.text, reply.error, reply.events) == ("", None, ())
+    assert len(server.bodies) == 1
+
+
 FAULTY = [
     completion('{"reasoning":"I see the', "error"),
     completion("", "abort"),
     completion(None, None),
-    completion(None, "MALFORMED_FUNCTION_CALL"),
     {"choices": [{"message": {"role": "assistant", "content": ""}}]},
     {"choices": [{"index": 0, "finish_reason": "stop"}]},
     {"choices": [], "usage": {"prompt_tokens": 9}},
@@ -201,6 +236,10 @@ TOO_LONG = [
     (400, "Image count 5 exceeds limit 4 per request."),
     (500, "too many images in the message, max allowed is 16"),
     (200, "context_length_exceeded"),
+    (400, "Invalid request: Your request exceeded model token limit: 8192"),
+    (400, "Request payload size exceeds the limit: 20971520 bytes."),
+    (400, "too many image inputs, expected at most 50"),
+    (400, "exceeded the maximum number of multimodal items"),
 ]  # fmt: skip
 
 
@@ -220,6 +259,7 @@ def test_prompt_that_is_too_long_fails_its_question_with_advice(serve, status, m
     ("status", "message"),
     [
         (400, "m does not support tools"),
+        (400, "tools is not supported in this model"),
         (404, "No endpoints found that support tool use."),
         (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'),
         (500, "tools param requires --jinja flag"),
@@ -275,6 +315,11 @@ NO_ENDPOINT = error(404, "No endpoints found that support image input")
         (400, error(400, "This model does not support image input.")),
         (500, error(500, "image input is not supported - hint: you may need the mmproj")),
         (400, {"message": "At most 0 image(s) may be provided in one prompt."}),
+        (400, error(None, "unknown variant `image_url`, expected `text`")),
+        (422, {"detail": "messages[1]: unknown variant `image_url`, expected `text` at line 1"}),
+        (400, error(None, "Invalid content type. image_url is only supported by certain models.")),
+        (400, error(None, "This model only supports text input")),
+        (400, error(400, "API key not valid. Please pass a valid API key.")),
         error(401, "User not found."),
         error("invalid_api_key", "Incorrect API key provided"),
         error(402, "Insufficient credits"),
@@ -525,13 +570,14 @@ def test_several_rejected_fields_are_omitted_one_after_the_other(serve):
             param="max_tokens",
         ),
         {"detail": [{"loc": ["body", "max_tokens"], **EXTRA}]},
+        {"detail": "max_tokens is not accepted here; send max_completion_tokens"},
     ],
     ids=str,
 )
 def test_token_limit_is_sent_under_its_other_name(serve, body):
     def rule(sent):
         response = body if "max_tokens" in sent else completion()
-        return (400 if "max_tokens" in sent else 200), {}, json.dumps(response).encode()
+        return (422 if "max_tokens" in sent else 200), {}, json.dumps(response).encode()
 
     engine, server = serve(rule=rule)
     (reply,) = engine.generate([ask(max_new_tokens=77)])

@@ -6,16 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 
 import pytest
 from factories.batch_apis import BROKEN, CANCELED, EXPIRED, NO_TEMPERATURE, BatchServer
 from factories.runs import NullObserver, make_config, make_questions, transcripts
+from rich.console import Console
 
 from render_agent.dialogue.events import BATCH_JOB, OMITTED
 from render_agent.errors import EngineError, UsageError
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
+from render_agent.util.display import display_on
 
 NAMES = ["anthropic", "chat", "gemini", "responses"]
 JOB_APIS = ["anthropic", "chat", "gemini"]  # the jobs of `responses` are those of `chat`
@@ -226,6 +229,19 @@ def test_damaged_lines_of_results_are_ignored(tmp_path):
         _, results = play(tmp_path, server, "anthropic")
     assert results["counts"]["failed"] == 0
     assert server.submissions == [QUESTIONS] * BATCHED
+
+
+@pytest.mark.parametrize("name", JOB_APIS)
+def test_waiting_job_shows_its_status_and_how_to_stop(name, tmp_path):
+    output = StringIO()
+    with BatchServer(name) as server, display_on(Console(file=output, width=300)):
+        play(tmp_path, server, name)
+        jobs = [*server.jobs]
+    lines = [line for line in output.getvalue().splitlines() if "batch job " in line]
+    for job in jobs:
+        (line, *_) = [line for line in lines if job in line]
+        assert all(words in line for words in (" ago", "Ctrl-C", "--continue"))
+        assert any(status in line for status in ("in_progress", "running"))
 
 
 def test_servers_without_a_batch_api_get_direct_requests(tmp_path):

@@ -15,8 +15,9 @@ from render_agent.engines.gemini.generate_content import GeminiOptions, Generate
 from render_agent.engines.openai.chat_completions import OpenAIOptions
 from render_agent.engines.openai.responses import Responses
 from render_agent.engines.remote.adaptation import system_in_user
-from render_agent.engines.remote.api_error import ApiError, Fault
+from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.engines.remote.phrases import Fault
 from render_agent.util.coroutines import run_in_thread
 
 APIS = {
@@ -127,6 +128,30 @@ def test_content_that_anthropic_rejects_is_not_sent(blocks, sent):
     assert [block["type"] for block in reply["content"]] == sent
 
 
+COMPLETE = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kinds"),
+    [
+        ([THOUGHT, {"type": "message", "content": []}], [None]),
+        ([{"type": "message", "content": []}, THOUGHT, COMPLETE], ["reasoning", "function_call"]),
+        ([THOUGHT, {**COMPLETE, "arguments": '{"view": '}], [None]),
+        ([{**COMPLETE, "arguments": ""}], [None]),
+        ([{**COMPLETE, "arguments": "[1]"}, COMPLETE], ["function_call"]),
+    ],
+    ids=["empty message", "before a call", "cut arguments", "no arguments", "list"],
+)
+def test_items_that_responses_rejects_are_not_sent(blocks, kinds):
+    """An assistant message, which has no type, stands in for a reply of which nothing is left."""
+    sent = wire("responses", dialogue(blocks, with_call=False))[1:]
+    replies = [item for item in sent if item.get("role") != "user"]
+    assert [i.get("type") for i in replies if i.get("type") != "function_call_output"] == kinds
+    results = [item for item in sent if item.get("type") == "function_call_output"]
+    assert len(results) == kinds.count("function_call")
+
+
 def test_cache_breakpoints_follow_the_instructions_and_the_last_message():
     request = Request("q", 1, dialogue(CALLS["anthropic"]), load_random_image)
     sent = APIS["anthropic"].messages(request, lambda file: file)
@@ -162,7 +187,8 @@ def test_paused_reply_is_continued():
         received.append(messages)
         reason, text = next(pieces)
         content = [{"type": "text", "text": text}]
-        body = {"type": "message", "content": content, "stop_reason": reason}
+        usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 2}
+        body = {"type": "message", "content": content, "stop_reason": reason, "usage": usage}
         return SimpleNamespace(http_response=SimpleNamespace(text=json.dumps(body)))
 
     raw = SimpleNamespace(with_raw_response=SimpleNamespace(create=create))
@@ -173,6 +199,7 @@ def test_paused_reply_is_continued():
         json.loads(run_in_thread(sent)), Request("q", 0, [], load_random_image)
     )
     assert reply.text == "abc"
+    assert (reply.tokens.prompt, reply.tokens.cached, reply.tokens.reply) == (45, 15, 6)
     assert [len(messages) for messages in received] == [1, 2, 2]
     assert [block["text"] for block in received[-1][-1]["content"]] == ["a", "b"]
 
