@@ -61,10 +61,11 @@ def map_in_processes(
         return
     context = get_context("spawn")  # threads and compiled kernels do not survive a fork
     earlier = set(active_children())
-    pool = ProcessPoolExecutor(processes, context, die_with_parent, (os.getpid(),))
+    with _safe_path():  # starts the resource tracker
+        pool = ProcessPoolExecutor(processes, context, die_with_parent, (os.getpid(),))
     try:
         # Children inherit this, so that Ctrl-C goes only to this process, which then kills the others.
-        with _ignore_interrupts():
+        with _ignore_interrupts(), _safe_path():
             results = pool.map(function, tasks)
         yield from results
     except BaseException:
@@ -91,6 +92,21 @@ def _ignore_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Start Python processes that import nothing from the working directory, which may be of someone else."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def die_with_parent(parent: int) -> None:

@@ -183,6 +183,33 @@ def test_reading_commands_run_no_code(evil, typed, finished, command):
     assert not (evil / "ran").exists()
 
 
+START_PROCESSES = """
+from pathlib import Path
+from render_agent.cli.commands.doctor.checks import run_probe
+from render_agent.util.processes import map_in_processes, signal_name, start_child
+
+if __name__ == "__main__":
+    assert list(map_in_processes(abs, [1, -2], 2)) == [1, 2]
+    assert "no such folder" in run_probe("os", "listdir", "no such folder", seconds=60).error
+    start_child(signal_name)[1].wait()
+"""
+
+
+def test_child_processes_import_nothing_from_the_working_directory(tmp_path):
+    """Regression test: doctor and reports with several processes ran modules of the folder they were started in."""
+    program, folder = tmp_path / "program" / "start.py", tmp_path / "downloaded"
+    folder.mkdir()
+    program.parent.mkdir()
+    program.write_text(START_PROCESSES)
+    for name in ("multiprocessing", "json", "numpy", "render_agent", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    process = subprocess.run(
+        [sys.executable, program], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert not (tmp_path / "ran").exists()
+    assert process.returncode == 0, process.stderr
+
+
 def snapshot(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
