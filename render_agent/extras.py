@@ -21,6 +21,7 @@ EXTRAS = {  # optional module -> extra that installs it
     "openai": "openai",
     "openenv": "openenv",
     "pandas": "pandas",
+    "peft": "lora",
     "pyarrow": "parquet",
     "pxr": "scans",
     "pye57": "scans",

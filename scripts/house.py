@@ -49,6 +49,7 @@ DOORS = {
     "google": "engines.gemini",
     "openai": "engines.openai",
     "openenv": "environments",
+    "peft": "engines.checkpoint",
     "pandas": "api report.export",
     "pyarrow": "tasks report.export",
     "pxr": "scans.formats",

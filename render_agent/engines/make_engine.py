@@ -26,7 +26,7 @@ from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.processes import count_cores
 
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
-FINGERPRINTS = ("weights", "processor", "source")
+FINGERPRINTS = ("weights", "processor", "adapter", "source")
 
 # What a run with `--reproducible on` verifies before its first question; otherwise it is refused.
 EXACT_CHECK = "logits of a dialogue alone and together with two others are equal bit for bit"
@@ -215,12 +215,18 @@ class Vllm(EngineMaker):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the model. Raises SetupError if vLLM or the model is missing."""
-        from render_agent.engines.checkpoint.locate import describe_model
+        from render_agent.engines.checkpoint.locate import (
+            describe_located,
+            find_model,
+            reject_adapter,
+        )
         from render_agent.engines.vllm.arguments import require_vllm, vllm_version
 
         require_vllm()
+        located = find_model(self.model_name(config), config.revision)
+        reject_adapter(located, "--engine vllm")
         return {
-            **describe_model(self.model_name(config), config.revision),
+            **describe_located(located),
             "vllm": vllm_version(),
             "dtype": config.dtype,
             "device": config.device,
@@ -422,7 +428,9 @@ def model_digest(description: Mapping[str, Any]) -> str | None:
 
     These are the SHA-256 digests of a local model, or the commit of one from the hub; None for other models.
     """
-    digests = [description[name] for name in FINGERPRINTS if description.get(name) is not None]
+    # The base model of an adapter can come from the hub.
+    names = ("revision", *FINGERPRINTS) if description.get("adapter") else FINGERPRINTS
+    digests = [description[name] for name in names if description.get(name) is not None]
     return " ".join(digests) or description.get("revision")
 
 

@@ -16,6 +16,7 @@ from render_agent.engines.checkpoint.locate import (
     describe_located,
     fetch_model,
     find_model,
+    reject_adapter,
 )
 from render_agent.errors import EngineError, SetupError
 from render_agent.util.reasons import first_line
@@ -124,6 +125,7 @@ def find_siglip(model: str) -> LocatedModel:
         model_files = find_model(model)
     except SetupError as error:
         raise SetupError(str(error).replace(ALTERNATIVES, "pass a model directory")) from error
+    reject_adapter(model_files, "this verifier")
     kind = model_files.config.get("model_type")
     if kind not in MODEL_TYPES:
         raise SetupError(f"{model} is a {kind} model. Use a SigLIP model such as {DEFAULT_SIGLIP}.")

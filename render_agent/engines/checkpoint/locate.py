@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.engines.bundled_models import NOTES, bundled_model, suggest_models
+from render_agent.engines.checkpoint.adapter import base_model
 from render_agent.engines.checkpoint.weight_files import (
+    ADAPTER_CONFIG,
+    adapter_fingerprint,
     fingerprint,
+    is_adapter,
     processor_fingerprint,
     weight_files,
 )
@@ -40,11 +44,24 @@ class LocatedModel:
     """Content of config.json."""
     fetched: bool = True
     """True if the weights are on this machine."""
+    adapter: Path | None = None
+    """Folder of the adapter to merge into the weights; apart from `name`, the other fields are those of its base model."""
+
+    @property
+    def processor_folder(self) -> Path:
+        """Folder of the processor: that of the adapter if it has a complete one."""
+        if self.adapter is not None and (self.adapter / "tokenizer_config.json").is_file():
+            names = ("processor_config.json", "preprocessor_config.json")
+            if any((self.adapter / name).is_file() for name in names):
+                return self.adapter
+        return self.folder
 
 
 def find_model(
     model: str,
     revision: str | None = None,  # branch, tag or commit on the hub; None for the default branch
+    *,
+    is_base: bool = False,  # True for the base model of an adapter
 ) -> LocatedModel:
     """Find a model without loading or downloading its weights."""
     bundled_folder = bundled_model(model)
@@ -63,6 +80,10 @@ def find_model(
         if revision is not None:
             kind = "a bundled model" if bundled_folder else "a directory"
             raise UsageError(f"--revision applies only to models on the hub, but {model} is {kind}")
+        if is_adapter(folder):
+            if is_base:
+                raise SetupError(f"{model} is an adapter itself")
+            return _find_adapted(model, folder)
         result = LocatedModel(model, folder, None, _read_config(folder / "config.json", model))
     elif folder.exists() or model.startswith((".", "/", "~")) or model.count("/") > 1:
         problem = "is a file, not a directory" if folder.exists() else "does not exist"
@@ -86,12 +107,14 @@ def describe_model(model: str, revision: str | None = None) -> dict[str, Any]:
 
 def describe_located(located: LocatedModel) -> dict[str, Any]:
     """Return the metadata of a model, as `describe_model`."""
-    note = NOTES.get(located.name)
+    note, adapter = NOTES.get(located.name), located.adapter
     return {
         **({} if note is None else {"note": note}),
         "revision": located.commit,
         "weights": None if located.commit else f"sha256:{fingerprint(located.folder)}",
         "processor": None if located.commit else f"sha256:{processor_fingerprint(located.folder)}",
+        **({} if adapter is None else {"base": base_model(adapter)}),
+        **({} if adapter is None else {"adapter": f"sha256:{adapter_fingerprint(adapter)}"}),
         "model_type": located.config.get("model_type"),
         "transformers": version("transformers"),
         "torch": version("torch"),
@@ -129,6 +152,29 @@ def has_vision_part(config: Mapping[str, Any]) -> bool:
         return True
     architectures = config.get("architectures") or []
     return not any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
+
+
+def reject_adapter(located: LocatedModel, use: str) -> None:
+    """Raise SetupError if a model is an adapter; `use` is what does not support them."""
+    if located.adapter is not None:
+        raise SetupError(
+            f"{use} does not load adapters such as {located.name}: merge it into its base model, or use"
+            " --engine transformers"
+        )
+
+
+def _find_adapted(model: str, folder: Path) -> LocatedModel:
+    """Find the base model of an adapter."""
+    base = base_model(folder)
+    try:
+        located = find_model(base, is_base=True)
+    except SetupError as error:
+        raise SetupError(
+            f"{model} is an adapter, and its base model cannot be used"
+            f" ({str(error).removesuffix(f': {ALTERNATIVES}')}). Download {base}, or enter its directory as"
+            f" base_model_name_or_path in {folder / ADAPTER_CONFIG}."
+        ) from error
+    return replace(located, name=model, adapter=folder)
 
 
 def _find_on_hub(name: str, revision: str | None) -> LocatedModel:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from render_agent.engines.checkpoint.adapter import merge_adapter
 from render_agent.engines.checkpoint.locate import ALTERNATIVES, LocatedModel, fetch_model
 from render_agent.engines.families.model_families import family_of
 from render_agent.errors import SetupError
@@ -144,7 +145,9 @@ def load_processor(located: LocatedModel, thinking: str = AUTO) -> Any:
     from transformers import AutoProcessor
 
     try:
-        processor = AutoProcessor.from_pretrained(located.folder, padding_side="left", **OFFLINE)
+        processor = AutoProcessor.from_pretrained(
+            located.processor_folder, padding_side="left", **OFFLINE
+        )
     except ImportError as error:
         raise SetupError(
             f"the processor of {located.name} needs a library that is not installed"
@@ -180,6 +183,11 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
 
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
     quantization = quantization_config(options, located.config)
+    if located.adapter is not None and quantization is not None:
+        raise SetupError(
+            f"--engine-option quantization does not work with the adapter {located.name}: omit it, or merge the adapter"
+            " into its base model first"
+        )
     # Passing None would override the quantization of the checkpoint.
     quantization_options = {} if quantization is None else {"quantization_config": quantization}
     try:
@@ -197,6 +205,8 @@ def load_model(located: LocatedModel, dtype: str, device: str, options: Mapping[
             " download it again, choose another --dtype or --device, or use a smaller model"
         ) from error
     check_weights(located.name, loading)
+    if located.adapter is not None:
+        model = merge_adapter(model, located.adapter)
     return model.eval()
 
 

@@ -16,6 +16,7 @@ from render_agent.engines.checkpoint.locate import (
     describe_located,
     fetch_model,
     find_model,
+    reject_adapter,
 )
 from render_agent.engines.checkpoint.pretrained import load_processor, silence_libraries
 from render_agent.engines.checkpoint.special_tokens import image_token_ids
@@ -83,6 +84,7 @@ class VllmEngine:
         self.options = options = options or VllmOptions()
         patch_torchvision()
         located = find_model(model, revision)
+        reject_adapter(located, "--engine vllm")
         on_cpu = prepare_environment(options.device)
         silence_libraries()
         located = fetch_model(located)
