@@ -221,6 +221,7 @@ def test_unwritable_output_is_reported_first(call, tmp_path, words):
         (["--renderer", "missing"], "'missing'"),
         (["--engine-option", "quantization=4bit"], "bitsandbytes"),
         (["--engine-option", "attn_implementation=flash_attention_2"], "flash_attn"),
+        (["--engine-option", "attn_implementation=someone/kernel"], "someone/kernel"),
     ],
 )
 def test_missing_requirements_are_reported_before_the_run_starts(

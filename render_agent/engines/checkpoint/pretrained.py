@@ -133,6 +133,9 @@ def check_class(located: LocatedModel) -> None:
             f"transformers {__version__} cannot read the configuration of {located.name}"
             f" ({first_line(error)}): install a newer transformers, or {ALTERNATIVES}"
         ) from error
+    for part in (config, *(getattr(config, name, None) for name in config.sub_configs)):
+        attention = getattr(part, "_attn_implementation", None)
+        refuse_kernels(attention, f"attn_implementation in config.json of {located.name}")
     if type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise SetupError(
             f"{located.name} is a {config.model_type}, which is not an image-text-to-text model in"
@@ -254,11 +257,21 @@ ATTENTION_MODULES = {
 def check_attention(options: Mapping[str, Any]) -> None:
     """Raise SetupError if the selected attention implementation needs a module that is not installed."""
     name = options.get("attn_implementation")
+    refuse_kernels(name, "--engine-option attn_implementation")
     module = ATTENTION_MODULES.get(str(name))
     if module is not None and find_spec(module) is None:
         raise SetupError(
             f"--engine-option attn_implementation={name} needs the module {module}, which is not installed."
             " Install it, or omit the option."
+        )
+
+
+def refuse_kernels(attention: object, source: str) -> None:
+    """Raise SetupError if an attention implementation is a repository of the hub, whose compiled code would be run."""
+    if "/" in str(attention):
+        raise SetupError(
+            f"{source} names a repository with compiled code, {attention}, which is not run. Use an implementation of"
+            " transformers, such as sdpa."
         )
 
 

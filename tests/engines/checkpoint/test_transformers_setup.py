@@ -42,6 +42,13 @@ def finding_error(model, revision=None):
     return str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["someone/kernel", {"text_config": "someone/kernel"}])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+def test_model_does_not_choose_compiled_code(copy, key, value):
+    rewrite_json(copy / "config.json", **{key: value})
+    assert "someone/kernel" in loading_error(copy)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
