@@ -30,8 +30,8 @@ from render_agent.report.result_rows import (
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
-from render_agent.score.summary import row_names, score_name
-from render_agent.score.tables import describe_mean_cost, overall_lines
+from render_agent.score.summary import headline, lenient_line, row_names
+from render_agent.score.tables import COUNT_LABELS, describe_mean_cost, overall_lines, type_lines
 from render_agent.util.display import count_noun
 
 if TYPE_CHECKING:
@@ -238,9 +238,8 @@ class RunResults:
 
     @property
     def score(self) -> float | None:
-        """VSI-Bench score (parsed answer) over scored questions, in percent; None if there are none."""
-        score: float | None = self.results["official_over_scored"]["score"]
-        return score
+        """VSI-Bench score over scored questions, in percent; None if there are none."""
+        return headline(self.results).score
 
     @property
     def stamps(self) -> list[str]:
@@ -339,7 +338,9 @@ class RunResults:
 
     def __repr__(self) -> str:
         score = (
-            "no score" if self.score is None else f"{score_name(self.results)} {self.score:.1f} %"
+            "no score"
+            if self.score is None
+            else f"{headline(self.results).name} {self.score:.1f} %"
         )
         stamps = "".join(f", {stamp}" for stamp in self.stamps if stamp.isupper())
         num_failed = self.results["counts"]["failed"]
@@ -347,8 +348,16 @@ class RunResults:
         return f"<run {self.name}: {count_noun(len(self), 'question')}{failures}, {score}{stamps}>"
 
     def _repr_html_(self) -> str:
-        means, work = overall_lines(self.results), describe_mean_cost(self.results)
-        return page("results.html", run=self, means=means, work=work)
+        results = self.results
+        return page(
+            "results.html",
+            run=self,
+            types=type_lines(results),
+            means=overall_lines(results),
+            lenient=lenient_line(results),
+            labels=COUNT_LABELS,
+            work=describe_mean_cost(results),
+        )
 
 
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]) -> pandas.DataFrame:

@@ -32,6 +32,15 @@ class Status(StrEnum):
     """The scan was not found."""
 
 
+# status -> its name for people, in display order
+STATUS_LABELS = {
+    Status.ANSWERED: "answered",
+    Status.EXHAUSTED: "out of turns",
+    Status.FAILED: "failed",
+    Status.MISSING: "scan not found",
+    Status.ACTIVE: "in progress",
+}
+
 # Statuses that are scored; a missing answer counts as wrong.
 SCORED = (Status.ANSWERED, Status.EXHAUSTED)
 

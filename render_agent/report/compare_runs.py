@@ -8,10 +8,11 @@ from typing import Any
 
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
-from render_agent.report.comparison_text import verdict
+from render_agent.report.comparison_text import other_verdicts, verdict
 from render_agent.report.run_facts import cost_fact, request_facts
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
+from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
 from render_agent.score.beliefs.scored_probe import ScoredProbe
@@ -23,11 +24,13 @@ from render_agent.score.comparison import (
     differing_options,
     incomparable,
     pair_rows,
+    parser_difference,
 )
 from render_agent.score.intervals import add_holm
+from render_agent.score.parsers import PARSERS
 from render_agent.score.power import plan
 from render_agent.score.score_by_images import score_by_images
-from render_agent.score.summary import score_name
+from render_agent.score.summary import OFFICIAL, asks_vsibench, score_name
 
 POWER = 0.8  # power of a planned comparison; the usual choice
 
@@ -58,16 +61,20 @@ def compare_runs(
 
     Each mapping has the figures of `compare_with_warnings`, the `options` that differ, `status`, `work`, `notes`, `facts`
     and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
+    `other_verdicts` (those of other aggregate scores if they differ), `parsers` (differences with other parsers),
     `score_by_images` over the questions that all runs have scored, and `beliefs` if both runs have any.
     """
     first, *others = sides_of(runs)
     pairs = [
         _compare_pair(first, other, anyway=anyway, anyway_option=anyway_option) for other in others
     ]
+    for pair, run, side in zip(pairs, runs[1:], others, strict=True):
+        pair["parsers"] = _parser_differences((runs[0], first), (run, side))
     correct_p_values(pairs)
     curves = _score_by_images(runs, first, others)
     for pair, run, curve in zip(pairs, runs[1:], curves[1:], strict=True):
         pair["verdict"] = verdict(pair, "a", "b", of_several=len(pairs) > 1)
+        pair["other_verdicts"] = other_verdicts(pair, "a", "b")
         pair["facts"] = {
             name: request_facts(side.config, side.results) | cost_fact(side.parts, side.results)
             for name, side in (("a", runs[0]), ("b", run))
@@ -97,6 +104,19 @@ def _compare_pair(
         "work": {name: side["totals"]["per_question"] for name, side in results.items()},
         "notes": {name: side["notes"] for name, side in results.items()},
         "adapted": {name: side.get("adapted", {}) for name, side in results.items()},
+    }
+
+
+def _parser_differences(a: tuple[RunData, Side], b: tuple[RunData, Side]) -> dict[str, Any]:
+    """Return the difference in score with the parser of each other harness; empty for other benchmarks."""
+    if not all(asks_vsibench(side.results) for _, side in (a, b)):
+        return {}
+    pairs, parsers = pair_rows(a[1], b[1]), [name for name in PARSERS if name != OFFICIAL]
+    return {
+        parser: parser_difference(
+            pairs, [{s.id: score_of(s, parser) for s in run.states} for run, _ in (a, b)]
+        )
+        for parser in parsers
     }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from render_agent.report.run_facts import FACT_OPTIONS, facts_line, option_label
 from render_agent.score.intervals import MIN_SCENES, SIGNIFICANT
-from render_agent.score.summary import OFFICIAL, row_names
+from render_agent.score.means import WITHOUT_ORDER
+from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE, row_names
 from render_agent.score.tables import (
     figure,
     format_signed,
@@ -53,8 +54,8 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
         b: Name of its run b.
         of_several: True if p is corrected for several comparisons.
     """
-    entry = pair["differences"][OFFICIAL]
-    points, name = entry["difference"], row_names(pair["differences"])[OFFICIAL]
+    entry = pair["differences"][OFFICIAL_RAW]
+    points, name = entry["difference"], row_names(pair["differences"])[OFFICIAL_RAW]
     if entry["p_holm"] is None:
         return (
             f"No difference between {a} and {b} can be tested: {b} − {a} is {format_signed(points)} points in {name}, over"
@@ -70,6 +71,25 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
         f"No difference between {a} and {b} can be shown in {name}: {b} − {a} is {format_signed(points)} points (95 % CI"
         f" {low:+.1f} to {high:+.1f}, {p}){_resolution(pair)}."
     )
+
+
+def other_verdicts(pair: Pair, a: str, b: str) -> list[str]:
+    """Return a sentence for each other aggregate score by which the verdict differs."""
+    differences = pair["differences"]
+    side, names = direction(differences[OFFICIAL_RAW]), row_names(differences)
+    entries = {
+        label: differences[name] for name, label in MEAN_NAMES.items() if name in differences
+    }
+    if names[OFFICIAL_RAW] != VSI_BENCH_SCORE:
+        entries.pop(MEAN_NAMES[WITHOUT_ORDER], None)
+    entries |= {f"parsed by {name}": entry for name, entry in pair.get("parsers", {}).items()}
+    words = {"": "no difference can be shown", "better": f"{b} is better", "worse": f"{b} is worse"}
+    return [
+        f"The verdict differs for another aggregate score, {label}: {words[direction(entry)]}"
+        f" ({b} − {a}: {format_signed(entry['difference'])} points)."
+        for label, entry in entries.items()
+        if entry["difference"] is not None and direction(entry) != side
+    ]
 
 
 def _resolution(pair: Pair) -> str:

@@ -14,7 +14,14 @@ from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.means import MACRO, MICRO, AnswerScore
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
-from render_agent.score.summary import OFFICIAL, ORDER_NOTE, means, score_figures
+from render_agent.score.summary import (
+    OFFICIAL,
+    OFFICIAL_RAW,
+    ORDER_NOTE,
+    main_mean,
+    means,
+    score_figures,
+)
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_bounded
@@ -80,12 +87,19 @@ def score_predictions(
         parser: How answers are parsed, a key of `PARSERS`.
 
     Returns:
-        A mapping with the keys of a run's results. `official` always uses the official parser; all
-        other scores use `parser`. `types` maps each type to its score in percent.
+        A mapping with the keys of a run's results. `official` and `official_raw`, which are equal because
+        predictions are not parsed, always use the official parser; all other scores use `parser`. `types` maps each
+        type to its score in percent.
     """
     scorable = [question for question in questions if is_scorable(question)]
-    macro = OFFICIAL if parser == OFFICIAL else MACRO
-    scores = score_figures(_scored_answers(scorable, predictions, parser), macro)
+    official = _scored_answers(scorable, predictions, OFFICIAL)
+    scores = score_figures(
+        {
+            main_mean(parser): _scored_answers(scorable, predictions, parser),
+            OFFICIAL_RAW: official,
+            OFFICIAL: official,
+        }
+    )
     num_missing = sum(question.id not in predictions for question in scorable)
     empty = sum(not (predictions[q.id] or "").strip() for q in scorable if q.id in predictions)
     notes = []
@@ -103,7 +117,6 @@ def score_predictions(
         "notes": notes,
         "parser": parser,
         **scores,
-        OFFICIAL: means(_scored_answers(scorable, predictions, OFFICIAL))[MACRO],
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
             name: {MACRO: parser_scores[MACRO], MICRO: parser_scores[MICRO]}

@@ -11,8 +11,9 @@ from typing import Any
 from render_agent.errors import RunLogError
 from render_agent.options import OPTIONS, fixed_options
 from render_agent.report.run_facts import option_label
+from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL_RAW
 from render_agent.score.tables import figure
 from render_agent.util.reasons import truncate
 
@@ -22,6 +23,7 @@ COLUMNS = (
     "questions",
     "answered",
     "official",
+    "official_raw",
     "interval",
     "minutes",
     "cost_usd",
@@ -46,7 +48,7 @@ def run_row(path: Path) -> dict[str, Any]:
     """Return the row of a run: a value or None per name in COLUMNS.
 
     `minutes` is rendering and generation time over all processes, `cost_usd` None if it is unknown, `interval` the 95 %
-    interval of `official`, `options` the options that affect results. `error` is the reason why a run cannot be read.
+    interval of the score (`official_raw`), `options` the options that affect results. `error` is the reason why a run cannot be read.
     """
     row: dict[str, Any] = dict.fromkeys(COLUMNS) | {"run": path.name, "notes": [], "options": {}}
     try:
@@ -54,7 +56,7 @@ def run_row(path: Path) -> dict[str, Any]:
         run = RunData(path)
         options = run.record["config"]
         row |= {
-            "status": "unfinished",
+            "status": status_of_unfinished(path),
             "benchmark": "one scan" if options.get("ply") else options.get("benchmark"),
             "views": options.get("views"),
             "engine": options.get("engine"),
@@ -63,14 +65,15 @@ def run_row(path: Path) -> dict[str, Any]:
             "options": fixed_options(options),
         }
         row["questions"] = len(run.questions) if run.has_questions else None
-        if results := run.saved_results:
+        if results := run.stored_results:
             seconds = results["totals"]["seconds"]
             minutes = sum(seconds.get(part, 0.0) for part in ("rendering", "generating")) / 60
             row |= {
                 "status": results["status"],
                 "answered": results["counts"]["answered"],
                 "official": figure(results["official_over_scored"]["score"]),
-                "interval": results["intervals"].get(OFFICIAL),
+                "official_raw": figure(results[OFFICIAL_RAW]),
+                "interval": results["intervals"].get(OFFICIAL_RAW),
                 "minutes": round(minutes, 1),
                 "cost_usd": results.get("cost_usd"),
                 "notes": results["notes"],

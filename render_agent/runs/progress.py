@@ -142,14 +142,14 @@ class Progress:
         return turns * seconds / (len(self._recent) - 1)
 
     def _score_so_far(self) -> str:
-        """Return the score on parsed answers so far and the half-width of its interval."""
+        """Return the score so far and the half-width of its interval."""
         if (now := time.monotonic()) >= self._score_due:
             self._score_due = now + SCORE_SECONDS
             answers = tally_scores(self._scored)
             if len(answers.sums):
                 low, high = make_estimates(answers)[MACRO].score_interval
                 half_width = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
-                self._score = f"score (parsed answer) {100 * answers.means[MACRO]:.0f}{half_width}"
+                self._score = f"score {100 * answers.means[MACRO]:.0f}{half_width}"
         return self._score
 
 

@@ -218,13 +218,13 @@ class RunData:
     @cached_property
     def result_notes(self) -> list[str]:
         """The caveat that `results.json` is not of this run, for example copied from another; it is not used then."""
-        if self.saved_results is None:
+        if self.stored_results is None:
             return []
         logged: dict[str, list[Turn]] = {}
         for line in self.turns:
             if isinstance(line, Turn):
                 logged.setdefault(line.question_id, []).append(line)
-        rows = self.saved_results["questions"]
+        rows = self.stored_results["questions"]
         # a resumed run may have answered other questions since
         is_same = all(
             row["status"] not in SCORED or _fits(row, logged.get(row["question_id"], ()))
@@ -363,7 +363,16 @@ class RunData:
 
     @cached_property
     def saved_results(self) -> dict[str, Any] | None:
-        """The content of `results.json`; None if the run is unfinished. Raises RunLogError if it is damaged."""
+        """The content of `results.json`; None if the run is unfinished. Raises RunLogError if it is damaged.
+
+        Results of versions whose types and rows were of parsed answers are computed again from the log.
+        """
+        saved = self.stored_results
+        return saved if saved is None or "not_in_form" in saved else self.results
+
+    @cached_property
+    def stored_results(self) -> dict[str, Any] | None:
+        """The content of `results.json` as it is; see `saved_results`."""
         if not self.finished:
             return None
         file = self.path / "results.json"
@@ -400,7 +409,7 @@ class RunData:
         """
         if reuse is None:
             with suppress(RunLogError):
-                reuse = (self.saved_results or {}).get("reuse")
+                reuse = (self.stored_results or {}).get("reuse")
         sight = worst_finding(self.sight_checks)
         run_results = results(
             states,

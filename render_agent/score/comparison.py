@@ -13,7 +13,8 @@ from typing import Any
 from render_agent.errors import UsageError
 from render_agent.score.intervals import Estimate, add_holm, make_estimates
 from render_agent.score.means import MACRO, AnswerScore, tally_scores
-from render_agent.score.summary import OFFICIAL, percent
+from render_agent.score.parsers import PARSERS
+from render_agent.score.summary import MEAN_NAMES, OFFICIAL, OFFICIAL_RAW, percent
 from render_agent.tasks.question_types import CHOICE_TYPES
 from render_agent.util.display import first_names
 
@@ -210,11 +211,7 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     common_ids = set.intersection(*(_scored_ids(side) for side in sides_by_help))
     common_sides = [_restrict(side, common_ids) for side in sides_by_help]
     steps = [_differences(pair_rows(low, high)) for low, high in pairwise(common_sides)]
-    for is_primary in (True, False):
-        entries = [
-            e for step in steps for name, e in step.items() if (name == OFFICIAL) == is_primary
-        ]
-        add_holm(entries)
+    _correct(steps, (OFFICIAL_RAW, *MEAN_NAMES))
     return {
         "n": len(common_ids),
         "rungs": [
@@ -239,14 +236,39 @@ def _restrict(side: Side, ids: Collection[str]) -> Side:
 def correct_p_values(comparisons: Sequence[Mapping[str, Any]]) -> None:
     """Add `p_holm` to the comparisons shown on one page: p values with Holm's correction for multiple tests.
 
-    The primary test, of the difference in `official` scores, is corrected for the number of comparisons. All other
-    means, tasks and types are corrected together, over all comparisons. McNemar's tests are treated in the same way:
+    The primary test, of the difference in scores (`official_raw`), is corrected for the number of comparisons, and so
+    is each other mean, on its own. All tasks and types are corrected together, over all comparisons. McNemar's tests are treated in the same way:
     the test over all multiple-choice questions is primary, and tests by type are corrected together.
     """
-    for tests, primary in (("differences", OFFICIAL), ("mcnemar", "choices")):
-        entries = [item for comparison in comparisons for item in comparison[tests].items()]
-        add_holm([entry for name, entry in entries if name == primary])
-        add_holm([entry for name, entry in entries if name != primary])
+    alone = {
+        "differences": (OFFICIAL_RAW, *MEAN_NAMES),
+        "mcnemar": ("choices",),
+        "parsers": PARSERS,
+    }
+    for tests, names in alone.items():
+        _correct([comparison.get(tests, {}) for comparison in comparisons], names)
+
+
+def parser_difference(
+    pairs: Sequence[tuple[Row, Row]], scores: Sequence[Mapping[str, float | None]]
+) -> dict[str, Any]:
+    """Return the difference in score if another parser reads the answers; `scores` has those of both runs by id."""
+    read = [
+        tuple(
+            {**row, "score": by_id[row["question_id"]]}
+            for row, by_id in zip(rows, scores, strict=True)
+        )
+        for rows in pairs
+    ]
+    return _score_differences([(a, b) for a, b in read], "score")[MACRO]
+
+
+def _correct(tests: Sequence[Mapping[str, Any]], alone: Collection[str]) -> None:
+    """Add `p_holm` to entries by name: corrected among those of the same name in `alone`, or among all others."""
+    items = [item for entries in tests for item in entries.items()]
+    for name in alone:
+        add_holm([entry for other, entry in items if other == name])
+    add_holm([entry for name, entry in items if name not in alone])
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -283,17 +305,26 @@ def pair_rows(a: Side, b: Side) -> list[tuple[Row, Row]]:
 
 
 def _differences(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:
+    """Return the differences by mean, task and type, and that between the scores of parsed answers (`official`)."""
     if not pairs:
         return {}
-    scores = [
-        [_answer_score(row, row["score"]) for row in rows] for rows in zip(*pairs, strict=True)
+    differences = _score_differences(pairs, "score")
+    official = _score_differences(pairs, "score_parsed")[MACRO]
+    return {OFFICIAL_RAW: differences.pop(MACRO), OFFICIAL: official, **differences}
+
+
+def _score_differences(pairs: Sequence[tuple[Row, Row]], column: str) -> dict[str, dict[str, Any]]:
+    """Return the differences between the scores in a column, or in `score` if it is missing."""
+    scores = [[row.get(column, row["score"]) for row in rows] for rows in pairs]
+    rows = [row for row, _ in pairs]
+    tallies = [
+        tally_scores(map(_answer_score, rows, side)).means for side in zip(*scores, strict=True)
     ]
-    tallies = [tally_scores(side).means for side in scores]
     tally = tally_scores(
-        _answer_score(row_a, row_b["score"] - row_a["score"]) for row_a, row_b in pairs
+        _answer_score(row, b - a) for row, (a, b) in zip(rows, scores, strict=True)
     )
     return {
-        OFFICIAL if name == MACRO else name: {
+        name: {
             "a": percent(tallies[0][name]),
             "b": percent(tallies[1][name]),
             "difference": percent(float(estimate.mean)),

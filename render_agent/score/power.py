@@ -9,7 +9,7 @@ from typing import Any
 
 from render_agent.errors import UsageError
 from render_agent.score.intervals import CONFIDENCE, MIN_SCENES
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL_RAW
 from render_agent.util.display import count_noun
 
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 0.9)  # assumed correlations between two runs over scenes
@@ -85,7 +85,7 @@ def plan(
     power: float,
     comparison: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the sample size needed to detect a difference of official scores, and the run's minimum detectable difference.
+    """Return the sample size needed to detect a difference of scores, and the run's minimum detectable difference.
 
     The per-scene deviation of the run's score is error · √scenes. The deviation of a difference between runs is √(2
     (1 − r)) times larger if both vary equally with correlation r. Both are estimated from the scenes of the run, so
@@ -101,9 +101,9 @@ def plan(
         UsageError: There are too few scenes, or they do not differ.
     """
     entry = (
-        results["errors"].get(OFFICIAL)
+        results["errors"].get(OFFICIAL_RAW)
         if comparison is None
-        else comparison["differences"].get(OFFICIAL)
+        else comparison["differences"].get(OFFICIAL_RAW)
     )
     scenes = 0 if entry is None else entry["scenes"]
     if entry is None or scenes < MIN_PILOT_SCENES:
@@ -141,11 +141,12 @@ def plan(
                 ],
             }
         )
-    run_error = results["errors"][OFFICIAL]
+    run_error = results["errors"][OFFICIAL_RAW]
     return {
         "difference": difference,
         "power": power,
         "official": results["official_over_scored"]["score"],
+        "official_raw": results[OFFICIAL_RAW],
         "scenes": scenes,
         "questions": results["n"],
         "deviation": run_error["error"] * math.sqrt(run_error["scenes"]),

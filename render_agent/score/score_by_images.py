@@ -8,8 +8,9 @@ from itertools import accumulate
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState
+from render_agent.score.means import MACRO
 from render_agent.score.questions import score_answer, scored_question
-from render_agent.score.summary import OFFICIAL, summary
+from render_agent.score.summary import summary
 
 AnswerScores = Sequence[tuple[int, float]]  # images seen before each answer, and its score
 
@@ -34,15 +35,16 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
     for number in numbers:
         scores = [_score_at(history, number) for history in histories]
         figures = summary(
-            [scored_question(s.question, x or 0.0) for s, x in zip(states, scores, strict=True)]
+            [scored_question(s.question, x or 0.0) for s, x in zip(states, scores, strict=True)],
+            MACRO,
         )
         has_answer = any(score is not None for score in scores)
         points.append(
             {
                 "images": number,
                 "ended": sum(total <= number for total in totals),
-                "score": figures[OFFICIAL],
-                "interval": figures["intervals"][OFFICIAL] if has_answer else None,
+                "score": figures[MACRO],
+                "interval": figures["intervals"][MACRO] if has_answer else None,
             }
         )
     return points
@@ -50,11 +52,13 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
 
 def _answer_scores(state: QuestionState) -> AnswerScores:
     seen = accumulate(len(turn.views) for turn in state.turns)
-    return [
-        (images, score_answer(state.question, turn.answer))
-        for images, turn in zip(seen, state.turns, strict=True)
-        if turn.answer is not None
-    ]
+    scores: list[tuple[int, float]] = []
+    is_readable = False  # a readable answer is not replaced by an unreadable one
+    for images, turn in zip(seen, state.turns, strict=True):
+        is_readable |= turn.answer is not None
+        if turn.answer_text is not None and (turn.answer is not None or not is_readable):
+            scores.append((images, score_answer(state.question, turn.answer_text)))
+    return scores
 
 
 def _score_at(history: AnswerScores, images: int) -> float | None:

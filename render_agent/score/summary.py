@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from render_agent.score.intervals import make_estimates
 from render_agent.score.means import (
@@ -15,27 +16,26 @@ from render_agent.score.means import (
     AnswerScore,
     tally_scores,
 )
-from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES
+from render_agent.tasks.question_types import DIRECTION, PART_TYPES, TYPES, type_label
+from render_agent.util.display import count_noun
 
+# Means over tasks of VSI-Bench's metrics: of parsed answers, and of answers as VSI-Bench's script reads them. The latter
+# is the score of a run.
 OFFICIAL, OFFICIAL_RAW = "official", "official_raw"
-
-# Suffixes of the names of `official` and `official_raw` for the form of the answer that is scored.
-PARSED_ANSWER, RAW_ANSWER = " (parsed answer)", " (raw answer)"
 
 VSI_BENCH_SCORE = "VSI-Bench score"  # mean over the eight tasks of VSI-Bench
 MEAN_OF_TASKS = "mean of tasks"  # the same mean for other benchmarks
 
-# other aggregate scores -> their names
+# aggregate scores other than the score of a run -> their names
 MEAN_NAMES = {
+    OFFICIAL: "parsed more leniently",
     WITHOUT_ORDER: "without appearance order",
-    MICRO: "micro: mean over questions",
+    MICRO: "mean over questions (micro)",
     MEAN_OF_TYPES: "mean over types",
 }
 
 # Explains the score of a table whose rows may belong to any benchmark.
-SCORE_NAMES = (
-    f"{VSI_BENCH_SCORE}{PARSED_ANSWER}; for other benchmarks, {MEAN_OF_TASKS}{PARSED_ANSWER}"
-)
+SCORE_NAMES = f"{VSI_BENCH_SCORE}; for other benchmarks, {MEAN_OF_TASKS}"
 
 ORDER_NOTE = (
     "obj_appearance_order asks for the order of appearance in the video, which scans do not contain;"
@@ -49,28 +49,59 @@ def asks_vsibench(results: Mapping[str, Any]) -> bool:
     return set(types) <= set(TYPES) and not results.get("metrics")
 
 
-def overall_name(results: Mapping[str, Any]) -> str:
-    """Return the name of the mean over tasks, to be followed by PARSED_ANSWER or RAW_ANSWER."""
+def score_name(results: Mapping[str, Any]) -> str:
+    """Return the name of the score of a run."""
     return VSI_BENCH_SCORE if asks_vsibench(results) else MEAN_OF_TASKS
 
 
-def score_name(results: Mapping[str, Any]) -> str:
-    """Return the name of the score to publish, `official`."""
-    return f"{overall_name(results)}{PARSED_ANSWER}"
-
-
 def row_names(names: Iterable[str]) -> dict[str, str]:
-    """Return labels for the rows of a comparison: its means, tasks and types.
+    """Return labels for the rows of a comparison: the score, tasks and types, without other means."""
+    names = [name for name in names if name not in MEAN_NAMES]
+    is_vsibench = set(names) <= {OFFICIAL_RAW, DIRECTION, *TYPES}
+    score = VSI_BENCH_SCORE if is_vsibench else MEAN_OF_TASKS
+    return {name: score if name == OFFICIAL_RAW else type_label(name) for name in names}
 
-    Only VSI-Bench has a row that excludes the appearance order.
-    """
-    rows = {name: MEAN_NAMES.get(name, name) for name in names}
-    vsibench = rows.keys() <= {OFFICIAL, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES, DIRECTION, *TYPES}
-    if not vsibench:
-        rows.pop(WITHOUT_ORDER, None)
-    if OFFICIAL in rows:
-        rows[OFFICIAL] = (VSI_BENCH_SCORE if vsibench else MEAN_OF_TASKS) + PARSED_ANSWER
-    return rows
+
+class Headline(NamedTuple):
+    """The one score that is shown wherever one is shown."""
+
+    name: str
+    score: float | None
+    """Over the scored questions, in percent."""
+    n: int
+    bounds: list[float] | None
+    """95 % interval."""
+
+
+def headline(results: Mapping[str, Any]) -> Headline:
+    """Return the score of a run: VSI-Bench's metrics on the answers as its script, or the chosen parser, reads them."""
+    key = main_mean(results["parser"])
+    return Headline(score_name(results), results[key], results["n"], results["intervals"].get(key))
+
+
+def main_mean(parser: str) -> str:
+    """Return the key of the score of a run in results whose answers were read by a parser."""
+    return OFFICIAL_RAW if parser == OFFICIAL else MACRO
+
+
+def lenient_line(results: Mapping[str, Any]) -> str | None:
+    """Return the line below the score with the score of parsed answers; None if it is the same."""
+    parsed = results.get("official_over_scored", {}).get("score")
+    given = results.get(OFFICIAL_RAW)
+    if (
+        parsed is None
+        or given is None
+        or results["parser"] != OFFICIAL
+        or abs(parsed - given) < 0.05
+    ):
+        return None
+    number = results.get("not_in_form")
+    count = (
+        ""
+        if number is None
+        else f" ({count_noun(number, 'answer')} {'is' if number == 1 else 'are'} not in VSI-Bench's form)"
+    )
+    return f"{MEAN_NAMES[OFFICIAL]}: {parsed:.1f}{count}"
 
 
 def summary(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, Any]:
@@ -109,21 +140,38 @@ def summary(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, A
     }
 
 
-def score_figures(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, Any]:
-    """Return the summary of all scores, of each data set, and of the debiased subset.
+def combine(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any]:
+    """Return the summary of the first scores, with the mean over tasks of each under its key."""
+    (main, scores), *others = by_mean.items()
+    figures = summary(scores, main)
+    for name, other_scores in others:
+        other = summary(other_scores, name)
+        figures[name] = other[name]
+        for part in ("intervals", "errors"):
+            figures[part] |= {key: value for key, value in other[part].items() if key == name}
+    return figures
 
-    `debiased_scores` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
+
+def _is_of(dataset: str, entry: AnswerScore) -> bool:
+    return entry.dataset == dataset
+
+
+def score_figures(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any]:
+    """Return the summary of all scores, of each data set, and of the debiased subset; see `combine`.
+
+    `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
     """
-    debiased_scores = [entry for entry in scores if entry.pruned is False]
-    datasets = sorted({entry.dataset for entry in scores})
-    has_flags = any(entry.pruned is not None for entry in scores)
+
+    def part(keep: Callable[[AnswerScore], bool]) -> dict[str, Any]:
+        return combine({name: list(filter(keep, scores)) for name, scores in by_mean.items()})
+
+    entries = next(iter(by_mean.values()))
+    datasets = sorted({entry.dataset for entry in entries})
+    has_flags = any(entry.pruned is not None for entry in entries)
     return {
-        **summary(scores, macro),
-        "datasets": {
-            name: summary([entry for entry in scores if entry.dataset == name], macro)
-            for name in datasets
-        },
-        "debiased": summary(debiased_scores, macro) if has_flags else None,
+        **combine(by_mean),
+        "datasets": {name: part(partial(_is_of, name)) for name in datasets},
+        "debiased": part(lambda entry: entry.pruned is False) if has_flags else None,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Group
 
+from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.score.causal import OUTCOME_LABELS
 from render_agent.score.intervals import MIN_SCENES
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
@@ -15,22 +16,18 @@ from render_agent.score.summary import (
     MEAN_NAMES,
     OFFICIAL,
     OFFICIAL_RAW,
-    PARSED_ANSWER,
-    RAW_ANSWER,
     asks_vsibench,
-    overall_name,
+    headline,
+    lenient_line,
+    main_mean,
     row_names,
 )
-from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER, type_label
 from render_agent.util.console import PlainTable
 
 # count in the results -> label in a caption, in display order
-COUNT_LABELS = {
-    "answered": "answered",
-    "exhausted": "out of turns",
-    "failed": "failed",
-    "missing": "scan not found",
-    "active": "in progress",
+COUNT_LABELS: Mapping[str, str] = {
+    **{str(status): label for status, label in STATUS_LABELS.items()},
     "repaired": "with unreadable replies",
     "restated": "with restated answers",
     "predictions": "predictions",
@@ -43,6 +40,8 @@ DIFFERENCE = ("", "a", "b", "b − a", "95 % CI", "p", "Holm p")  # heads of a t
 
 MCNEMAR = ("", "n", "right in a only", "right in b only", "p", "Holm p")  # heads
 
+NO_INTERVAL = f"< {MIN_SCENES} scenes"  # in place of an interval
+
 MAX_CHANGED = 20  # changed questions listed
 
 
@@ -53,37 +52,39 @@ class Line(NamedTuple):
     number: int | None
     """Number of questions."""
     score: float | None
-    bounds: list[float] | None = None
-    """95 % confidence interval."""
+    interval: str = ""
+    """95 % confidence interval, or the reason why there is none; empty if it is not computed."""
+    name: str = ""
+    """Name of its chance levels."""
 
 
-def score_table(results: Mapping[str, Any]) -> PlainTable:
-    """Return a table of the scores by type and the aggregate scores. The caption has counts and caveats."""
+def score_table(results: Mapping[str, Any], *, every: bool = False) -> PlainTable:
+    """Return a table of the scores by type and the score of the run; the caption has counts and caveats.
+
+    `every` adds all other aggregate scores.
+    """
     parser = results["parser"]
-    metric = ", VSI-Bench metrics" if asks_vsibench(results) else ""
-    metric = metric if parser == OFFICIAL else f", answers parsed by {parser}"
-    title = f"Scores{metric}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
+    read_by = "" if parser == OFFICIAL else f", answers parsed by {parser}"
+    title = f"Scores{read_by}{'' if results['status'] == 'complete' else ' (PARTIAL)'}"
     heads = ("question type", "n", "score", "95 % CI", "random", "frequency")
     table = PlainTable(title, *heads)
-    for name, line in _by_type(results).items():
-        if name == ORDER:
+    for line in type_lines(results):
+        if line.name == ORDER:
             table.add_section()
-        levels = (results["chance"][baseline].get(name) for baseline in ("random", "frequency"))
-        _add(table, line, *(figure(level) for level in levels))
+        _add(table, line, results["chance"])
     table.add_section()
-    for line in overall_lines(results):
-        _add(table, line)
-    missing = [name for name in results["types"] if results["intervals"].get(name) is None]
-    caveats = few_scenes_caveats(missing, len(results["types"]))
+    for line in overall_lines(results, every=every):
+        _add(table, line, results["chance"])
+    lenient = None if every else lenient_line(results)
     baselines = [f"{name}: {note}" for name, note in results.get("baselines", {}).items()]
     notes = _caveats([*results["notes"], *baselines])
-    table.caption = "\n".join([*notes, *caveats, *_work_lines(results)])
+    table.caption = "\n".join([*([lenient] if lenient else []), *notes, *_work_lines(results)])
     return table
 
 
-def score_tables(results: Mapping[str, Any]) -> Group:
+def score_tables(results: Mapping[str, Any], *, every: bool = False) -> Group:
     """Return the table of scores, followed by the table of pairs if there are counterparts."""
-    tables = [score_table(results)]
+    tables = [score_table(results, every=every)]
     if "causal" in results:
         tables.append(causal_table(results["causal"]))
     return Group(*tables)
@@ -99,17 +100,14 @@ def causal_table(causal: Mapping[str, Any]) -> PlainTable:
         table.add_row(label, str(part["n"]), "", "")
         for name, words in OUTCOME_LABELS.items():
             if (row := part.get(name)) and row["n"]:
-                table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval(row["interval"]))  # fmt: skip
+                table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval_cell(row["interval"]))  # fmt: skip
         difference = part["difference"]
-        table.add_row("  score, changed − original", str(part["n"]), format_signed(difference["points"]), interval(difference["interval"]))  # fmt: skip
+        table.add_row("  score, changed − original", str(part["n"]), format_signed(difference["points"]), interval_cell(difference["interval"]))  # fmt: skip
     lines = [
         f"- {number} skipped ({change}): {reason}"
         for change, reasons in causal["left_out"].items()
         for reason, number in reasons.items()
     ]
-    rows = [(label, part[name]) for label, part in parts.items() for name in OUTCOME_LABELS if name in part and part[name]["n"]]  # fmt: skip
-    missing = dict.fromkeys(label for label, row in rows if row["interval"] is None)
-    lines += few_scenes_caveats([*missing], len({label for label, _ in rows}))
     table.caption = "\n".join(lines) or None
     return table
 
@@ -120,32 +118,22 @@ def comparison_table(comparison: Mapping[str, Any]) -> PlainTable:
     """
     partial = {name: " (PARTIAL)" for name, status in comparison.get("status", {}).items() if status != "complete"}  # fmt: skip
     title = f"b: {comparison['b']}{partial.get('b', '')}, a: {comparison['a']}{partial.get('a', '')}, {comparison['n']} questions"
-    # without intervals, omit their columns to leave more width for the names
     differences = comparison["differences"]
-    has_interval = any(entry["interval"] is not None for entry in differences.values())
-    columns = DIFFERENCE if has_interval else DIFFERENCE[:4]
-    table, labels = PlainTable(title, *columns), row_names(differences)
+    table, labels = PlainTable(title, *DIFFERENCE), row_names(differences)
     for name, label in labels.items():
         entry = differences[name]
-        cells = (
-            _wrap_label(_row_name(label)),
+        table.add_row(
+            label,
             *(figure(entry[column]) for column in ("a", "b")),
             format_signed(entry["difference"]),
-            interval(entry["interval"]),
+            interval_cell(entry["interval"]),
             probability(entry["p"]),
             probability(entry["p_holm"]),
         )
-        table.add_row(*cells[: len(columns)])
-    lines = few_scenes_caveats(
-        [label for name, label in labels.items() if differences[name]["interval"] is None],
-        len(labels),
-    )
-    if has_interval:
-        lines.insert(
-            0,
-            "CI and p: jackknife over scenes. Holm p: corrected for the number of rows; in row"
-            f" '{labels.get(OFFICIAL, OFFICIAL)}' for the number of compared runs.",
-        )
+    lines = [
+        "CI and p: jackknife over scenes. Holm p: corrected for the number of types; in row"
+        f" '{labels[OFFICIAL_RAW]}' for the number of compared runs."
+    ]
     lines += [
         f"- {side}, mean per question: {describe_cost(work)}"
         for side, work in comparison.get("work", {}).items()
@@ -161,7 +149,7 @@ def mcnemar_table(comparison: Mapping[str, Any]) -> PlainTable:
     """
     table = PlainTable("McNemar's exact test", *MCNEMAR)
     for name, test in comparison["mcnemar"].items():
-        label = "all multiple-choice" if name == "choices" else name
+        label = "all multiple-choice" if name == "choices" else type_label(name)
         numbers = (str(test[key]) for key in ("n", "only_a", "only_b"))
         table.add_row(label, *numbers, probability(test["p"]), probability(test["p_holm"]))
     table.caption = "Treats questions about the same scene as independent, unlike the intervals."
@@ -200,7 +188,7 @@ def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
         gains = (
             f"{format_signed(g['difference'])} ({probability(g['p_holm'])})" for g in row["gains"]
         )
-        table.add_row(_wrap_label(_row_name(label)), *map(figure, row["scores"]), *gains)
+        table.add_row(label, *map(figure, row["scores"]), *gains)
     table.caption = (
         "→: gain (Holm p), paired, jackknife over scenes; --json and --page include intervals"
     )
@@ -214,18 +202,22 @@ def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
 
 
 def changed_table(comparison: Mapping[str, Any]) -> PlainTable:
-    """Return the questions that only one of the runs answered correctly, at most MAX_CHANGED."""
+    """Return the questions that score at least 50 % in only one of the runs, at most MAX_CHANGED."""
     questions = comparison["changed"]
     num_gained = sum(entry["b"]["score"] > entry["a"]["score"] for entry in questions)
     table = PlainTable(
-        f"{len(questions)} changed outcomes: {num_gained} gained, {len(questions) - num_gained} lost"
+        f"Score of at least 50 % in one run only: {num_gained} gained, {len(questions) - num_gained} lost"
     )
     for name in ("question", "type", "scene", "ground truth", "a", "b"):
         table.add_column(name)
     for entry in questions[:MAX_CHANGED]:
         answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
         table.add_row(
-            entry["question_id"], entry["type"], entry["scene"], str(entry["truth"]), *answers
+            entry["question_id"],
+            type_label(entry["type"]),
+            entry["scene"],
+            str(entry["truth"]),
+            *answers,
         )
     if len(questions) > MAX_CHANGED:
         table.caption = f"and {len(questions) - MAX_CHANGED} more (--json lists all)"
@@ -240,6 +232,11 @@ def figure(score: float | None) -> str:
 def interval(bounds: Sequence[float] | None) -> str:
     """Format a confidence interval with one decimal; None becomes an empty string."""
     return "" if bounds is None else f"{bounds[0]:.1f} … {bounds[1]:.1f}"
+
+
+def interval_cell(bounds: Sequence[float] | None) -> str:
+    """Format a confidence interval; None becomes the reason why there is none."""
+    return NO_INTERVAL if bounds is None else interval(bounds)
 
 
 def format_signed(points: float | None) -> str:
@@ -259,75 +256,86 @@ def p_value_phrase(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
 
 
-def _add(table: PlainTable, line: Line, *cells: str) -> None:
+def _add(table: PlainTable, line: Line, chance: Mapping[str, Mapping[str, float | None]]) -> None:
     number = "" if line.number is None else str(line.number)
-    table.add_row(
-        _wrap_label(line.label), number, figure(line.score), interval(line.bounds), *cells
-    )
+    levels = [figure(levels.get(line.name)) if line.name else "" for levels in chance.values()]
+    table.add_row(line.label, number, figure(line.score), line.interval, *levels)
 
 
-def _wrap_label(label: str) -> str:
-    """Wrap a label at a comma or parenthesis, to leave enough width for the numbers."""
-    return label.replace(", ", ",\n  ").replace(" (", "\n  (")
-
-
-def _row_name(name: str) -> str:
-    """Return the label of an aggregate score or type. Direction types are indented below their task."""
-    return name.replace(f"{DIRECTION}_", "    ") if name in DIRECTION_TYPES else name
-
-
-def _by_type(results: Mapping[str, Any]) -> dict[str, Line]:
+def type_lines(results: Mapping[str, Any]) -> list[Line]:
     """Return one row per type. Direction types follow their task, and appearance order comes last."""
-    counts = results["counts"].get("types", {})
-    intervals = results["intervals"]
-    types = {
-        name: Line(_row_name(name), entry["n"], entry["score"], intervals.get(name))
-        if isinstance(entry, Mapping)
-        else Line(_row_name(name), counts.get(name), entry, intervals.get(name))
-        for name, entry in results["types"].items()
-    }
+    counts, intervals = results["counts"].get("types", {}), results["intervals"]
+    types = {}
+    for name, entry in results["types"].items():
+        n, score = (
+            (entry["n"], entry["score"])
+            if isinstance(entry, Mapping)
+            else (counts.get(name), entry)
+        )
+        types[name] = Line(type_label(name), n, score, interval_cell(intervals.get(name)), name)
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
     lines: dict[str, Line] = {}
     for name, line in types.items():
         if name in directions and DIRECTION not in lines:
             number = sum(line.number or 0 for line in directions.values())
             score, bounds = results["tasks"].get(DIRECTION), intervals.get(DIRECTION)
-            lines |= {DIRECTION: Line(DIRECTION, number, score, bounds), **directions}
+            task = Line(type_label(DIRECTION), number, score, interval_cell(bounds), DIRECTION)
+            lines |= {DIRECTION: task, **directions}
         elif name != ORDER:
             lines[name] = line
-    return lines | {name: types[name] for name in (ORDER,) if name in types}
+    return [*lines.values(), *(types[name] for name in (ORDER,) if name in types)]
 
 
-def overall_lines(results: Mapping[str, Any]) -> list[Line]:
-    """Return the rows of all aggregate scores."""
-    macro = OFFICIAL if results["parser"] == OFFICIAL else MACRO
-    intervals, number = results["intervals"], results["n"]
-    vsibench = asks_vsibench(results)
-    metrics = [
-        Line(f"{name}{RAW_ANSWER}", metric["n"], metric["score"], metric["interval"])
+def overall_lines(results: Mapping[str, Any], *, every: bool = True) -> list[Line]:
+    """Return the row of the score and those of named metrics, or all aggregate scores."""
+    main = headline(results)
+    is_incomplete = "failed" in results["counts"] and results[OFFICIAL] is None
+    label = f"{main.name}{', scored questions only' if is_incomplete else ''}"
+    lines = [Line(label, main.n, main.score, interval_cell(main.bounds), MACRO)]
+    lines += [
+        Line(name, metric["n"], metric["score"], interval_cell(metric["interval"]))
         for name, metric in results.get("metrics", {}).items()
     ]
-    lines = metrics + _official(results)
-    if macro == MACRO:
-        label = f"mean over tasks, {results['parser']}"
-        lines.append(Line(label, number, results[MACRO], intervals.get(MACRO)))
-    for name in (WITHOUT_ORDER, MICRO, MEAN_OF_TYPES):
-        if vsibench or name != WITHOUT_ORDER:
-            lines.append(Line(MEAN_NAMES[name], None, results[name], intervals.get(name)))
+    return [
+        *lines,
+        *(_other_lines(results, main.n) if every else []),
+        *(mirrored_lines(results["mirrored"]) if "mirrored" in results else []),
+    ]
+
+
+def _other_lines(results: Mapping[str, Any], number: int) -> list[Line]:
+    """Return the rows of the aggregate scores behind the score of a run."""
+    intervals, key, is_vsibench = (
+        results["intervals"],
+        main_mean(results["parser"]),
+        asks_vsibench(results),
+    )
+    scores = dict.fromkeys(MEAN_NAMES) | {
+        name: results[name] for name in (WITHOUT_ORDER, MICRO, MEAN_OF_TYPES)
+    }
+    scores[OFFICIAL] = results.get("official_over_scored", {"score": results[OFFICIAL]})["score"]
+    if not is_vsibench:
+        del scores[WITHOUT_ORDER]
+    lines = [
+        Line(MEAN_NAMES[name], number, score, interval_cell(intervals.get(name)))
+        for name, score in scores.items()
+    ]
+    if results[OFFICIAL] is None and "official_missing_as_zero" in results:
+        label = f"{MEAN_NAMES[OFFICIAL]}, unscored as 0"
+        lines.insert(1, Line(label, None, results["official_missing_as_zero"]))
     parts = {"debiased": results["debiased"]} if results["debiased"] else {}
     if len(results["datasets"]) > 1:
         parts |= results["datasets"]
     lines += [
-        Line(f"{name} only", part["n"], part[macro], part["intervals"].get(macro))
+        Line(f"{name} only", part["n"], part[key], interval_cell(part["intervals"].get(key)))
         for name, part in parts.items()
         if part["n"] < number
     ]
-    lines += [
-        Line(f"parsed by {name}", None, scores[MACRO])
+    return lines + [
+        Line(f"parsed by {name}", number, scores[MACRO])
         for name, scores in results["parsers"].items()
-        if vsibench and name != results["parser"]
+        if is_vsibench and name != results["parser"]
     ]
-    return lines + (mirrored_lines(results["mirrored"]) if "mirrored" in results else [])
 
 
 def mirrored_lines(figures: Mapping[str, Any]) -> list[Line]:
@@ -337,7 +345,7 @@ def mirrored_lines(figures: Mapping[str, Any]) -> list[Line]:
             f"left/right, {truth} ground truth",
             figures["n"],
             figures[truth]["micro"],
-            figures[truth]["intervals"].get("micro"),
+            interval_cell(figures[truth]["intervals"].get("micro")),
         )
         for truth in ("mirrored", "original")
     ]
@@ -345,44 +353,13 @@ def mirrored_lines(figures: Mapping[str, Any]) -> list[Line]:
     share = changed_truths["mirrored"]
     return [
         *lines,
-        Line("answers mirrored, too", changed_truths["n"], share["share"], share["interval"]),
+        Line(
+            "answers mirrored, too",
+            changed_truths["n"],
+            share["share"],
+            interval_cell(share["interval"]),
+        ),
     ]
-
-
-def _official(results: Mapping[str, Any]) -> list[Line]:
-    """Return the rows of the official scores; for an incomplete run, over scored questions and with the others as 0."""
-    intervals, name = results["intervals"], overall_name(results)
-    # Predictions files, whose answers are not parsed, have no such key.
-    if "official_over_scored" not in results:
-        return [
-            Line(f"{name}{RAW_ANSWER}", results["n"], results[OFFICIAL], intervals.get(OFFICIAL))
-        ]
-    over_scored = results["official_over_scored"]
-    is_incomplete = results[OFFICIAL] is None and over_scored["score"] is not None
-    label = f"{name}{PARSED_ANSWER}{', over_scored questions only' if is_incomplete else ''}"
-    lines = [Line(label, over_scored["n"], over_scored["score"], intervals.get(OFFICIAL))]
-    if is_incomplete:
-        with_zeros = results["official_missing_as_zero"]
-        lines.append(Line(f"{name}{PARSED_ANSWER}, unscored as 0", None, with_zeros))
-    if OFFICIAL_RAW in results:
-        bounds = intervals.get(OFFICIAL_RAW)
-        lines.append(Line(f"{name}{RAW_ANSWER}", over_scored["n"], results[OFFICIAL_RAW], bounds))
-    return lines
-
-
-def few_scenes_caveats(names: Sequence[str], number: int) -> list[str]:
-    """Return the caveat of rows without an interval, as a list of at most one line.
-
-    Args:
-        names: Names of the rows without an interval.
-        number: Number of all rows.
-    """
-    if not names:
-        return []
-    if len(names) == number:
-        return [f"- no intervals: the questions come from fewer than {MIN_SCENES} scenes"]
-    rows = ", ".join(names)
-    return [f"- no interval for {rows}: fewer than {MIN_SCENES} scenes"]
 
 
 def _caveats(notes: Sequence[str]) -> list[str]:

@@ -86,9 +86,9 @@ TYPE_LABELS = {
     "room_size_estimation": "room size",
     "object_rel_distance": "relative distance",
     DIRECTION: "relative direction",
-    "object_rel_direction_easy": "direction, easy",
-    "object_rel_direction_medium": "direction, medium",
-    "object_rel_direction_hard": "direction, hard",
+    "object_rel_direction_easy": "relative direction, easy",
+    "object_rel_direction_medium": "relative direction, medium",
+    "object_rel_direction_hard": "relative direction, hard",
     "route_planning": "route plan",
     "obj_appearance_order": "appearance order",
 }
@@ -112,6 +112,11 @@ def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
         return (name,)
     kind = type_named(name)
     return tuple(sorted({*COMPOSITES.get(kind, ())} & available)) or (kind,)
+
+
+def type_label(name: str) -> str:
+    """Return the name of a question type or task for people."""
+    return TYPE_LABELS.get(name, name.replace("_", " "))
 
 
 def metric_name(question: Question) -> str:

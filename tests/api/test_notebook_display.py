@@ -13,7 +13,7 @@ from PIL import Image
 
 import render_agent
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.score.tables import describe_cost, overall_lines
+from render_agent.score.tables import describe_cost, overall_lines, type_lines
 
 HOSTILE = """</p><script>window.stolen = true</script><img src=x onerror="stolen=1"> & "q" 'a' {{ 7*7 }}"""
 VOID = {"img", "br", "meta", "link", "input", "hr"}
@@ -109,14 +109,15 @@ def test_run_display_shows_labelled_scores(page, tmp_path, run):
     parse_tags(html)
     open_html(page, tmp_path, html)
     text = page.inner_text("body")
-    for name, result in run.results["types"].items():
-        row = page.locator("tr", has_text=name).inner_text()
-        assert row.split() == [name, str(result["n"]), f"{result['score']:.1f}"]
+    types = type_lines(run.results)
+    for line in types:
+        row = page.locator("tbody tr").nth(types.index(line)).inner_text()
+        assert row.split("\t") == [line.label, str(line.number), f"{line.score:.1f}", line.interval]
     for stamp in run.stamps:
         assert stamp in text
     assert describe_cost(run.results["totals"]["per_question"]) in text
     means = overall_lines(run.results)
-    assert page.locator("th[scope=row]").count() == len(run.results["types"]) + len(means)
+    assert page.locator("th[scope=row]").count() == len(types) + len(means)
     assert all(line.label in text for line in means)
 
 
@@ -127,7 +128,7 @@ def test_intervals_are_shown_with_enough_scenes(tmp_path):
     low, high = first.results["intervals"]["micro"]
     assert f"<td>{low:.1f} … {high:.1f}</td>" in first._repr_html_()
     comparison = first.compare(second)
-    low, high = comparison.found["differences"]["micro"]["interval"]
+    low, high = comparison.found["differences"]["official_raw"]["interval"]
     assert f"<td>{low:.1f} … {high:.1f}</td>" in comparison._repr_html_()
 
 
@@ -138,8 +139,9 @@ def test_comparison_display_shows_differences(page, tmp_path, run):
     open_html(page, tmp_path, html)
     assert comparison.found["verdict"] in page.inner_text("body")
     assert "same options" in page.inner_text("body")
-    row = page.locator("tr", has_text="micro").locator("td").all_inner_texts()
-    assert row[:3] == [f"{run.results['micro']:.1f}", f"{run.results['micro']:.1f}", "0.0"]
+    row = page.locator("tr", has_text="VSI-Bench score").locator("td").all_inner_texts()
+    score = f"{run.results['official_raw']:.1f}"
+    assert row[:3] == [score, score, "0.0"]
 
 
 def test_scene_display_shows_the_map():

@@ -45,9 +45,10 @@ def rooms(folder):
 
 def test_questions_frame_matches_the_written_table(walking_run):
     frame = render_agent.load_run(walking_run).questions
-    kinds = {name: str(kind) for name, kind in frame.dtypes[list(COLUMNS)].items()}
+    names = [*COLUMNS, "score_parsed"]
+    kinds = {name: str(kind) for name, kind in frame.dtypes[names].items()}
     written = pd.read_csv(walking_run / "results.csv", dtype=kinds)
-    pd.testing.assert_frame_equal(frame[list(COLUMNS)], written, check_categorical=False)
+    pd.testing.assert_frame_equal(frame[names], written, check_categorical=False)
     assert frame["cause"].isna().all()
     assert (kinds["question_id"], kinds["score"], kinds["turns"]) == ("string", "float64", "Int64")
 
@@ -90,7 +91,7 @@ def test_types_frame_matches_the_results(rooms):
     run, _ = rooms
     written = json.loads((run.path / "results.json").read_text())
     assert {**run.results, "totals": None} == {**written, "totals": None}
-    assert run.score == written["official_over_scored"]["score"]
+    assert run.score == written["official_raw"]
     frame = run.types
     assert frame.index.name == "type"
     for name, result in written["types"].items():

@@ -41,8 +41,7 @@ def test_batch_over_the_bundled_rooms_is_run_shown_and_reported(type_in, tmp_pat
     )
     assert code == 0
     assert out == ""
-    for words in ("VSI-Bench score", "(parsed answer)", "(raw answer)"):
-        assert words in err
+    assert "VSI-Bench score" in err
     assert "PARTIAL" in err
     (run,) = list_runs(tmp_path / "experiment_logs")
     assert re.fullmatch(r"\d{8}T\d{6}_batched", run.name)

@@ -1,6 +1,7 @@
 """Scoring commands, on synthetic runs and on all of VSI-Bench."""
 
 import json
+import re
 from collections import Counter
 from functools import partial
 
@@ -11,6 +12,8 @@ from factories.documentation import section
 from factories.runs import truncate_log
 
 from render_agent.runs.read import RunData, list_runs
+from render_agent.score.summary import row_names
+from render_agent.tasks.question_types import type_label
 
 BLIND = ("--batch", "--views", "none", "--engine", "scripted", "--json", "--quiet")
 
@@ -147,7 +150,7 @@ def test_unfinished_run_can_be_rescored(run, call, tmp_path):
     assert not (path / "results.json").exists()
     code, out, _ = call("rescore", "recent")
     assert "PARTIAL" in out
-    assert "(parsed answer)" in out
+    assert "VSI-Bench score, scored questions only" in out
     (path / "questions.jsonl").unlink()
     code, _, err = call("rescore", "recent")
     assert code == 1
@@ -180,12 +183,10 @@ def test_comparison_of_few_scenes_omits_intervals(run, call, tmp_path):
     result = json.loads(call("compare", a.name, b.name, "--json")[1])
     assert all(entry["interval"] is None for entry in result["differences"].values())
     code, out, _ = call("compare", a.name, b.name)
-    heads = next(line for line in out.splitlines() if line.endswith("b − a"))
-    assert (code, heads.split()) == (0, ["a", "b", "b", "−", "a"])
-    assert "fewer than 6 scenes" in " ".join(out.split())
+    assert (code, out.count("< 6 scenes")) == (0, len(row_names(result["differences"])))
 
 
-def test_rows_without_an_interval_are_named(run, call, tmp_path):
+def test_rows_without_an_interval_say_so(run, call, tmp_path):
     """Regression test: the caveat about too few scenes was also printed for other rows."""
     rows = write_rows(tmp_path)
     lines = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
@@ -198,10 +199,10 @@ def test_rows_without_an_interval_are_named(run, call, tmp_path):
     without = [name for name in results["types"] if results["intervals"][name] is None]
     assert without
     assert len(without) < len(results["types"])
-    note = f"no interval for {', '.join(without)}: fewer than 6 scenes"
     for words in (("show", a.name), ("compare", a.name, b.name)):
         _, out, _ = call(*words)
-        assert note in " ".join(out.split()).replace("(parsed answer), ", "")
+        lines = [line for line in out.splitlines() if "< 6 scenes" in line]
+        assert [re.split(r"  +", line)[0] for line in lines] == [type_label(n) for n in without]
 
 
 def test_partial_runs_are_marked(run, call, tmp_path):

@@ -23,6 +23,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, compare, correct_p_values, differing_options
 from render_agent.score.power import plan
+from render_agent.score.summary import MEAN_NAMES
 
 TYPES = ("object_counting", "object_abs_distance", "object_size_estimation", "route_planning")
 
@@ -51,11 +52,11 @@ def pair(a, b, types=TYPES[:1]):
 
 def test_a_difference_is_stated_with_its_interval_and_p():
     better = pair([0.2, 0.4] * 10, [0.5, 0.6] * 10)
-    entry = better["differences"]["official"]
+    entry = better["differences"]["official_raw"]
     sentence = verdict(better, "A", "B")
     low, high = entry["interval"]
     assert sentence.startswith(f"B is 25.0 points above A (95 % CI {low:.1f} to {high:.1f}, p")
-    assert "VSI-Bench score (parsed answer)" in sentence
+    assert "VSI-Bench score" in sentence
     worse = pair([0.5, 0.6] * 10, [0.2, 0.4] * 10)
     assert f"B is 25.0 points below A (95 % CI {low:.1f} to {high:.1f}, p" in verdict(
         worse, "A", "B"
@@ -68,8 +69,9 @@ def test_no_difference_is_claimed_without_evidence():
     assert sentence.startswith("No difference between A and B can be shown")
     assert "too few scenes to estimate" in sentence
     results = {
-        "errors": {"official": {"error": 3.0, "freedom": 19, "scenes": 20, "kurtosis": 3.0}},
+        "errors": {"official_raw": {"error": 3.0, "freedom": 19, "scenes": 20, "kurtosis": 3.0}},
         "n": 20,
+        "official_raw": 30,
         "official_over_scored": {"score": 30},
     }
     unclear["power"] = plan(results, 10, 0.8, unclear)
@@ -84,8 +86,9 @@ def test_no_difference_is_claimed_without_evidence():
 def test_more_scenes_are_requested_only_if_there_are_too_few():
     few_scenes = pair([0.0, 1.0] * 8, [1.0, 0.0] * 8)
     results = {
-        "errors": {"official": {"error": 3.0, "freedom": 15, "scenes": 16, "kurtosis": 3.0}},
+        "errors": {"official_raw": {"error": 3.0, "freedom": 15, "scenes": 16, "kurtosis": 3.0}},
         "n": 16,
+        "official_raw": 50,
         "official_over_scored": {"score": 50},
     }
     few_scenes["power"] = plan(results, 10, 0.8, few_scenes)
@@ -111,7 +114,7 @@ def test_marks_follow_the_corrected_p_value():
     assert set(TYPES) <= set(plain)
     assert all(entries[name]["p_holm"] > 0.05 for name in TYPES)
     assert [direction(entries[name]) for name in TYPES] == [""] * len(TYPES)
-    assert direction(entries["official"]) == "better"
+    assert direction(entries["official_raw"]) == "better"
     for entry in entries.values():
         if mark := direction(entry):
             assert entry["p_holm"] <= 0.05
@@ -195,8 +198,8 @@ def test_tables_have_the_same_cells_in_every_format(number):
     pairs = [pair([0.1, 0.3] * 4, [0.2, 0.9] * 4, TYPES)] * number
     rows = table_cells(pairs, "ABC"[: number + 1])
     assert len({len(row) for row in rows}) == 1
-    assert rows[1][0] == "VSI-Bench score (parsed answer)"
-    assert len(rows) == 1 + len(pairs[0]["differences"])
+    assert rows[1][0] == "VSI-Bench score"
+    assert len(rows) == 1 + len(pairs[0]["differences"].keys() - MEAN_NAMES.keys())
     read = [*csv.reader(io.StringIO(FORMATS["csv"][1](rows)))]
     assert [[cell.replace("−", "-") for cell in row] for row in rows] == read
     markdown = FORMATS["markdown"][1](rows).splitlines()

@@ -161,7 +161,7 @@ def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
     with (console := plain_console()).capture() as printed:
         console.print(causal_table(results["causal"]))
     rows = [" ".join(line.split()) for line in printed.get().splitlines()]
-    assert "should not change, and did not 6 83.3" in rows
+    assert "should not change, and did not 6 83.3 < 6 scenes" in rows
 
 
 def test_page_of_pairs_is_a_plot_and_tables(folder, tmp_path):

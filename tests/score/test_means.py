@@ -40,7 +40,7 @@ def test_tasks_have_equal_weight():
 
 
 def test_means_without_scores_are_none():
-    result = score_figures([])
+    result = score_figures({"official": []})
     assert (result["n"], result["official"], result["micro"]) == (0, None, None)
     assert (result["types"], result["intervals"], result["debiased"]) == ({}, {}, None)
 
@@ -56,11 +56,12 @@ def test_summaries_by_dataset_and_debiased_subset():
         AnswerScore("object_counting", "a", "2", 0.0, pruned=False),
         AnswerScore("object_counting", "b", "3", 0.5, pruned=False),
     ]
-    result = score_figures(scored)
+    result = score_figures({"official": scored})
     assert (result["official"], result["debiased"]["official"]) == (50, 25)
     assert {name: entry["official"] for name, entry in result["datasets"].items()} == {
         "a": 50,
         "b": 50,
     }
     assert result["debiased"]["n"] == 2
-    assert score_figures([AnswerScore("object_counting", "a", "1", 1.0)])["debiased"] is None
+    unmarked = [AnswerScore("object_counting", "a", "1", 1.0)]
+    assert score_figures({"official": unmarked})["debiased"] is None

@@ -42,8 +42,8 @@ def test_tiny_differences_have_no_sample_size():
 
 def test_correlated_runs_need_fewer_scenes():
     results = {
-        "n": 900, "errors": {"official": {"error": 2.0, "freedom": 49, "scenes": 50, "kurtosis": 3.0}},
-        "official_over_scored": {"score": 40.0},
+        "n": 900, "errors": {"official_raw": {"error": 2.0, "freedom": 49, "scenes": 50, "kurtosis": 3.0}},
+        "official_raw": 40.0, "official_over_scored": {"score": 40.0},
     }  # fmt: skip
     result = plan(results, 3.0, 0.8)
     scenes = [row["scenes"] for row in result["needs"]]
@@ -56,15 +56,15 @@ def test_correlated_runs_need_fewer_scenes():
     )
     assert result["needs"][2]["questions"] == 18 * scenes[2]
     entry = {"error": 1.0, "scenes": 25, "kurtosis": 3.0}
-    measured_plan = plan(results, 3.0, 0.8, {"differences": {"official": entry}})
+    measured_plan = plan(results, 3.0, 0.8, {"differences": {"official_raw": entry}})
     assert [(row["correlation"], row["deviation"]) for row in measured_plan["needs"]] == [
         (None, 5.0)
     ]
-    results["errors"]["official"]["scenes"] = 15
+    results["errors"]["official_raw"]["scenes"] = 15
     with pytest.raises(UsageError, match="from 15 scenes"):
         plan(results, 3.0, 0.8)
     with pytest.raises(UsageError, match="from 12 scenes"):
-        plan(results, 3.0, 0.8, {"differences": {"official": {**entry, "scenes": 12}}})
+        plan(results, 3.0, 0.8, {"differences": {"official_raw": {**entry, "scenes": 12}}})
 
 
 def test_power_command_prints_the_plan(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.score.questions import is_scorable, metric_of, score_answer
-from render_agent.score.summary import MEAN_OF_TASKS, PARSED_ANSWER, VSI_BENCH_SCORE, row_names
+from render_agent.score.summary import MEAN_OF_TASKS, VSI_BENCH_SCORE, row_names
 from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_METRICS, metric_name
 
 COUNT = Question(
@@ -63,10 +63,11 @@ def test_unknown_metric_raises_setup_error():
 
 
 def test_score_is_named_after_vsibench_only_for_its_questions():
-    means = ["official", "without_order", "micro", "mean_of_types"]
-    vsibench = row_names([*means, "object_rel_direction", "route_planning"])
-    assert vsibench["official"] == f"{VSI_BENCH_SCORE}{PARSED_ANSWER}"
-    assert list(vsibench)[:4] == means
-    names = row_names([*means, "route_planning", "colour"])
-    assert names["official"] == f"{MEAN_OF_TASKS}{PARSED_ANSWER}"
-    assert list(names) == ["official", "micro", "mean_of_types", "route_planning", "colour"]
+    means = ["official_raw", "official", "without_order", "micro", "mean_of_types"]
+    vsibench = row_names([*means, "object_rel_direction_hard"])
+    assert vsibench == {
+        "official_raw": VSI_BENCH_SCORE,
+        "object_rel_direction_hard": "relative direction, hard",
+    }
+    names = row_names([*means, "route_planning", "colour_of_walls"])
+    assert list(names.values()) == [MEAN_OF_TASKS, "route plan", "colour of walls"]

@@ -37,10 +37,10 @@ def test_every_point_is_the_score_of_the_shortened_dialogues(run):
     for point in points:
         states = truncate_log(run, point["images"])
         results = run.score(states)
-        assert point["score"] == results["official_over_scored"]["score"]
+        assert point["score"] == results["official_raw"]
         has_answer = any(state.answer is not None for state in states)
-        assert point["interval"] == (results["intervals"]["official"] if has_answer else None)
-    assert points[-1]["score"] == run.results["official_over_scored"]["score"]
+        assert point["interval"] == (results["intervals"]["official_raw"] if has_answer else None)
+    assert points[-1]["score"] == run.results["official_raw"]
     assert points[-1]["ended"] == len(run.states)
     images = [point["images"] for point in points]
     assert images == sorted(set(images))

@@ -145,7 +145,8 @@ def print_comparison(
     for comparison in pairs:
         for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
-        console.print(comparison["verdict"])
+        for sentence in (comparison["verdict"], *comparison["other_verdicts"]):
+            console.print(sentence)
         for line in difference_lines(comparison):
             console.print(f"- {line}")
         console.print(comparison_table(comparison))

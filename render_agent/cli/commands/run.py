@@ -13,12 +13,11 @@ import click
 from rich.console import Console
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.report.export.loggers import logged
-from render_agent.report.pages.labels import STATUS_LABELS
 from render_agent.report.run_facts import cost_fact, facts_line
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats

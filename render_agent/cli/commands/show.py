@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER
+from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
 from render_agent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ MAX_LISTED_IDS = 12  # question ids listed in an error message
 @click.command("show", panel="Inspect runs")
 @RUN
 @click.argument("question", required=False)
+@option("--all", "every", is_flag=True, help="Also show all other aggregate scores.")
 @RUNS_FOLDER
 @AS_JSON
-def show_command(run: str, question: str | None, output: str, as_json: bool) -> None:
+def show_command(run: str, question: str | None, output: str, as_json: bool, every: bool) -> None:
     """Show the scores of RUN, or one question's dialogue.
 
     RUN is recent, a name or a path; QUESTION is the id of a question.
@@ -34,6 +35,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
     """
     from render_agent.cli.commands.run import print_agent, program, run_argument
     from render_agent.report.run_facts import cost_fact, facts_line, request_facts
+    from render_agent.runs.log.lock import status_of_unfinished
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
@@ -55,14 +57,18 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
         return
     console = plain_console()
     if not is_finished:
+        status = status_of_unfinished(folder.path)
         console.print(
-            f"{folder.name} is unfinished: {count_noun(len(folder.turns), 'turn')} so far."
+            f"{folder.name} {'is' if status == 'running' else 'was'} {status}:"
+            f" {count_noun(len(folder.turns), 'turn')} so far."
         )
+        if status == "running":
+            return
     if results is None:
         line = shlex.join([*program(), "--continue", run_argument(folder.path)])
         console.print(f"Resume with: {line}", soft_wrap=True)
         return
-    console.print(score_tables(results))
+    console.print(score_tables(results, every=every))
     print_agent(folder.parts, results["notes"], console)
     console.print(f"requests: {facts_line(request_facts(folder.config, results))}")
     if cost := cost_fact(folder.parts, results):
@@ -72,7 +78,8 @@ def show_command(run: str, question: str | None, output: str, as_json: bool) -> 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_caveats, print_scan
-    from render_agent.report.pages.labels import STATUS_LABELS, result_label
+    from render_agent.dialogue.state import STATUS_LABELS
+    from render_agent.report.pages.labels import result_label
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.score.tables import figure

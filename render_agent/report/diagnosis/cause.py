@@ -212,10 +212,12 @@ def _cause(state: QuestionState, truth: str | None) -> Cause:
         return Cause.ERROR
     if state.active or truth is None or not is_scorable(state.question):
         return Cause.OPEN
+    as_shown = replace(state.question, ground_truth=truth)
+    if score_answer(as_shown, state.answer_text) >= RIGHT:
+        return Cause.RIGHT
     if state.answer is None:
         return Cause.NO_ANSWER
-    right = score_answer(replace(state.question, ground_truth=truth), state.answer) >= RIGHT
-    return Cause.RIGHT if right else Cause.UNKNOWN
+    return Cause.FORM if score_answer(as_shown, state.answer) >= RIGHT else Cause.UNKNOWN
 
 
 def first_clear_turns(turns: Sequence[TurnDiagnosis], size: tuple[int, int]) -> dict[int, int]:

@@ -34,6 +34,8 @@ class Cause(StrEnum):
     """Misjudged: an earlier belief contained the object or the correct map, but the last one did not."""
     REASONING = "reasoning"
     """The last map implies the right answer, but the model gave a different one."""
+    FORM = "form"
+    """The answer is right, but not in the form that VSI-Bench's script reads."""
     NO_ANSWER = "no answer"
     """No answer could be parsed."""
     ERROR = "error"
@@ -52,7 +54,7 @@ BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
 # causes of answers that can be compared with visibility
 JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
 
-WRONG = (*JUDGED[1:], Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
+WRONG = (*JUDGED[1:], Cause.FORM, Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
 
 
 class NamedBox(Struct, frozen=True, array_like=True):

@@ -109,6 +109,7 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
         Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen_text}.",
         Cause.NEVER_LOOKED: f"Wrong: it used all turns without seeing {unseen_text}.",
         Cause.MISJUDGED: "Wrong: it saw every named object clearly but misjudged the answer.",
+        Cause.FORM: "Its answer is right, but not in the form that VSI-Bench's script reads.",
         Cause.NO_ANSWER: "Wrong: it gave no readable answer.",
     }.get(diagnosis.cause)
 

@@ -136,7 +136,7 @@ def _belief_figures(rows: Sequence[Judged], size: tuple[int, int]) -> dict[str, 
     turns = max((probe.turn for *_, belief in rows for probe in belief.probes), default=-1) + 1
     scenes = [(belief, state, state.question.scene) for state, _, belief in rows]
     answer_scores = [
-        (belief.worth, score_answer(state.question, state.answer), scene)
+        (belief.worth, score_answer(state.question, state.answer_text), scene)
         for belief, state, scene in scenes
         if belief.worth is not None and is_scorable(state.question)
     ]

@@ -23,7 +23,7 @@ from render_agent.runs.read import RunData
 from render_agent.util.contained_paths import image_path
 
 SCORER = "vsi_bench"  # name of the scores in a log
-MEANS = ("official", "without_order", "micro", "mean_of_types")
+MEANS = ("official_raw", "official", "without_order", "micro", "mean_of_types")
 
 ImageUrl = Callable[[str], str]
 

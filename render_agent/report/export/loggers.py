@@ -27,6 +27,7 @@ from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
 from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally_scores
+from render_agent.score.summary import headline
 from render_agent.util.reasons import MAX_REASON_CHARS, truncate
 from render_agent.util.redact import redact_keys
 
@@ -240,7 +241,7 @@ class LoggingObserver(Observer):
 
 
 def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
-    """Return a run's progress, tokens, seconds and score (parsed answer) with its 95 % confidence interval in percent."""
+    """Return a run's progress, tokens, seconds and score with its 95 % confidence interval in percent."""
     turns = [turn for state in states for turn in state.turns]
     status = Counter(state.status for state in states)
     tokens = Tokens.total(turn.tokens for turn in turns)
@@ -264,10 +265,12 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
 
 def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the known scores and counts in `results.json`, by name."""
-    low, high = results["intervals"].get("official") or (None, None)
+    main = headline(results)
+    low, high = main.bounds or (None, None)
+    names = ("official", "official_raw", "micro", "without_order")
     figures = {
-        "final/score": results["official_over_scored"]["score"],
-        **{f"final/{name}": results[name] for name in ("official", "micro", "without_order")},
+        "final/score": main.score,
+        **{f"final/{name}": results[name] for name in names},
         "final/score_low": low,
         "final/score_high": high,
         **{f"final/types/{name}": entry.get("score") for name, entry in results["types"].items()},

@@ -1,25 +1,13 @@
-"""Labels of question types, results, statuses and causes for reports.
-
-Statuses and causes keep their values (`Status`, `Cause`), which logs and exports use too.
-"""
+"""Labels of results and causes for reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from render_agent.dialogue.state import Status
 from render_agent.report.diagnosis.model import Cause
 from render_agent.runs.log.row import Row
 from render_agent.score.comparison import RIGHT
-from render_agent.tasks.question_types import TYPE_LABELS, TYPES
-
-STATUS_LABELS = {
-    Status.ACTIVE: "in progress",
-    Status.ANSWERED: "answered",
-    Status.EXHAUSTED: "out of turns; the last answer counts",
-    Status.FAILED: "failed",
-    Status.MISSING: "scan not found",
-}
+from render_agent.tasks.question_types import TYPES
 
 CAUSE_EXPLANATIONS = {
     Cause.MISJUDGED: "wrong answer although every named object was clearly visible",
@@ -28,6 +16,7 @@ CAUSE_EXPLANATIONS = {
     Cause.PERCEPTION: "clearly visible, but missing from the map or misplaced on it",
     Cause.MEMORY: "on the map at first, then lost",
     Cause.REASONING: "the last map implies the right answer, but another one was given",
+    Cause.FORM: "the answer is right, but not in the form that VSI-Bench's script reads",
     Cause.NO_ANSWER: "no readable answer",
     Cause.ERROR: "the question failed or its scan is missing",
     Cause.UNKNOWN: "wrong answer, but no object boxes to compare with",
@@ -49,11 +38,6 @@ def explain_causes(causes: Iterable[Cause], *, passive: bool = False) -> str:
     """
     explanations = CAUSE_EXPLANATIONS | (PASSIVE_CAUSE_EXPLANATIONS if passive else {})
     return " ".join(f"{c.capitalize()}: {explanations[c]}." for c in causes if c in explanations)
-
-
-def type_label(name: str) -> str:
-    """Return the display name of a question type or task; other benchmarks' types keep their name."""
-    return TYPE_LABELS.get(name, name.replace("_", " "))
 
 
 def outcome_label(row: Row | None) -> str:

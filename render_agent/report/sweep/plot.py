@@ -54,7 +54,7 @@ def write_sweep_plot(sweep: Sweep, rows: Sequence[Row]) -> Path | None:
         SetupError: matplotlib is not installed.
         RunLogError: The file cannot be written.
     """
-    scored = [row for row in rows if row["status"] == COMPLETE and row["official"] is not None]
+    scored = [row for row in rows if row["status"] == COMPLETE and row["official_raw"] is not None]
     if not scored:
         return None
     curves = find_curves(sweep, scored)
@@ -99,10 +99,10 @@ def draw_curves(curves: Curves, title: str) -> str:
             colour, marker = series_style(number)
             offset = step * (number - (len(labels) - 1) / 2)
             points = sorted((curves.values.index(v) + offset, v) for v in by_value)
-            scores = [by_value[value]["official"] for _, value in points]
+            scores = [by_value[value]["official_raw"] for _, value in points]
             axes.plot([x for x, _ in points], scores, f"{marker}-", color=colour, ms=5, label=label)
             for x, value in points:
-                if bounds := by_value[value]["official_interval"]:
+                if bounds := by_value[value]["official_raw_interval"]:
                     axes.vlines(x, *bounds, color=colour, lw=1)
         low, high = axes.get_ylim()
         margin = max(0, MIN_SPAN - (high - low)) / 2
@@ -122,8 +122,8 @@ def draw_rows(rows: Sequence[Row], title: str) -> str:
 
     def paint(axes: Any) -> None:
         for y, row in enumerate(rows):
-            interval_line(axes, row["official_interval"], y, BLUE)
-        axes.plot([row["official"] for row in rows], range(len(rows)), "o", color=BLUE, ms=6)
+            interval_line(axes, row["official_raw_interval"], y, BLUE)
+        axes.plot([row["official_raw"] for row in rows], range(len(rows)), "o", color=BLUE, ms=6)
         name_rows(axes, [row["label"] for row in rows])
         axes.set_xlim(-1, 101)
         axes.grid(axis="x")
@@ -134,5 +134,5 @@ def draw_rows(rows: Sequence[Row], title: str) -> str:
 
 
 def _score_label(rows: Sequence[Row]) -> str:
-    has_interval = any(row["official_interval"] for row in rows)
+    has_interval = any(row["official_raw_interval"] for row in rows)
     return "score (%), 95 % CI over scenes" if has_interval else "score (%)"

@@ -14,8 +14,15 @@ from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
 from render_agent.score.intervals import add_holm
 from render_agent.score.means import AnswerScore
-from render_agent.score.summary import OFFICIAL, SCORE_NAMES, summary
-from render_agent.score.tables import dollars, figure, format_signed, interval, probability
+from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, SCORE_NAMES, combine
+from render_agent.score.tables import (
+    dollars,
+    figure,
+    format_signed,
+    interval,
+    interval_cell,
+    probability,
+)
 from render_agent.util.console import PlainTable
 
 # status of a row; a complete row can have failed questions
@@ -57,7 +64,7 @@ def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
             if cells[0].config.partial:
                 row["notes"].append("PARTIAL: only a subset of the benchmark's questions")
             if base is not None and side is not base:
-                row |= compare(base, side)["differences"].get(OFFICIAL, {})
+                row |= compare(base, side)["differences"].get(OFFICIAL_RAW, {})
                 row["notes"] += [f"not comparable with the baseline: {reason}" for reason in incomparable(base, side)]  # fmt: skip
         rows.append(row)
     add_holm([row for row in rows if row["p"] is not None])
@@ -78,6 +85,8 @@ def _figures(side: Side) -> Row:
         "status": UNFINISHED if counts["active"] else COMPLETE,
         "official": results["official_over_scored"]["score"],
         "official_interval": results["intervals"].get(OFFICIAL),
+        "official_raw": results[OFFICIAL_RAW],
+        "official_raw_interval": results["intervals"].get(OFFICIAL_RAW),
         "scored": results["official_over_scored"]["n"],
         **{name: counts[name] for name in ("questions", "failed")},
         "per_question": {
@@ -127,16 +136,20 @@ def pooled(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         for seed, results in by_seed.items()
         for row in results["questions"]
     ]
-    figures = summary(
-        [
-            AnswerScore(row["type"], row["dataset"], row["scene"], row["score"])
-            for row in rows
-            if row["score"] is not None
-        ]
+    scored = [row for row in rows if row["score"] is not None]
+    figures = combine(
+        {
+            name: [
+                AnswerScore(row["type"], row["dataset"], row["scene"], row[column])
+                for row in scored
+            ]
+            for name, column in ((OFFICIAL_RAW, "score"), (OFFICIAL, "score_parsed"))
+        }
     )
     calls = sum(results["totals"]["calls"] for results in runs)
     return {
         "official_over_scored": {"score": figures[OFFICIAL], "n": figures["n"]},
+        OFFICIAL_RAW: figures[OFFICIAL_RAW],
         "intervals": figures["intervals"],
         "counts": _sum_counts([results["counts"] for results in runs]),
         "notes": list(dict.fromkeys(note for results in runs for note in results["notes"])),
@@ -187,8 +200,8 @@ def _texts(row: Row, baseline: str, *, has_cost: bool) -> list[str]:
     if not work.get("tokens_in"):  # not reported: every prompt has tokens
         means[2:4] = [None, None]
     return [
-        figure(row["official"]),
-        interval(row["official_interval"]),
+        figure(row["official_raw"]),
+        interval_cell(row["official_raw_interval"]),
         "baseline" if row["label"] == baseline else format_signed(row.get("difference")),
         interval(row.get("interval")),
         *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),

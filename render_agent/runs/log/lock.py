@@ -35,6 +35,15 @@ def check_unlocked(folder: Path) -> None:
                 raise
 
 
+def status_of_unfinished(folder: Path) -> str:
+    """Return `running` if a process holds the lock of a run folder, otherwise `interrupted`."""
+    try:
+        check_unlocked(folder)
+    except RunLogError:
+        return "running"
+    return "interrupted"
+
+
 def _locked_error(folder: Path, file: TextIO) -> RunLogError:
     file.seek(0)
     owner = escape_line(file.read(200).strip()) or "another process"

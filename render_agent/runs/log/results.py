@@ -17,6 +17,7 @@ from render_agent.runs.log.row import (
     SAVED_COLUMNS,
     Marks,
     can_score,
+    is_read_differently,
     row_of,
     score_of,
     scored_answers,
@@ -33,9 +34,9 @@ from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,
     ORDER_NOTE,
+    main_mean,
     means,
     score_figures,
-    summary,
 )
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.question_types import ORDER
@@ -59,33 +60,20 @@ def results(
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
-    The official parser reads answers in canonical form; `official_raw` and the other parsers read the raw answers.
-
-    Args:
-        states: All questions of the run; counterparts count only in `causal`.
-        partial: True if the questions are only part of the benchmark.
-        notes: Caveats that must accompany every score.
-        parser: A key of PARSERS, used for scores and rows. Scores named `official` always use the official parser.
-        stress: Image stress test of the run.
-        facts: Returns the ground truth of the questions' scenes, to compare beliefs with.
-        marks: Scores from a judge by question id.
-        reuse: Description of the KV cache reuse of the engine.
-        billing: Gives the cost of the run.
-        reproducible: Whether the run with `--reproducible on` is reproducible bit for bit; None for other runs.
+    Counterparts count only in `causal`. `parser` reads the answers behind all scores and rows, except the scores named
+    `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on`.
     """
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
     selection = [state.question for state in states]
-    official = means(scored_answers(scored_states, marks=marks))[MACRO]
-    scores = score_figures(
-        scored_answers(scored_states, parser, marks=marks),
-        OFFICIAL if parser == OFFICIAL else MACRO,
-    )
-    raw = summary(scored_answers(scored_states, raw=True, marks=marks), OFFICIAL_RAW)
-    for part in ("intervals", "errors"):
-        if OFFICIAL_RAW in raw[part]:
-            scores[part] |= {OFFICIAL_RAW: raw[part][OFFICIAL_RAW]}
+    by_mean = {
+        main_mean(parser): scored_answers(scored_states, parser, marks=marks),
+        OFFICIAL_RAW: scored_answers(scored_states, marks=marks),
+        OFFICIAL: scored_answers(scored_states, parsed=True, marks=marks),
+    }
+    scores = score_figures(by_mean)
+    official = scores[OFFICIAL]
     missing_as_zero = [
-        scored_question(state.question, score_of(state, marks=marks) or 0.0)
+        scored_question(state.question, score_of(state, parsed=True, marks=marks) or 0.0)
         for state in states
         if can_score(state, marks)
     ]
@@ -103,7 +91,7 @@ def results(
         "official": official if complete else None,
         "official_over_scored": {"score": official, "n": len(scored_states)},
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
-        OFFICIAL_RAW: raw[OFFICIAL_RAW],
+        "not_in_form": sum(map(is_read_differently, scored_states)),
         "parsers": {
             name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL
         },

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.dialogue.tokens import reported_total
@@ -17,8 +18,10 @@ from render_agent.dialogue.turn import Turn
 from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.score.means import AnswerScore
+from render_agent.score.official import first_word
 from render_agent.score.questions import is_scorable, score_answer, scored_question
 from render_agent.score.summary import OFFICIAL
+from render_agent.util.numbers import is_number
 from render_agent.util.safe_parse import Count, Number
 from render_agent.views.stress.image_stress import ImageStress
 
@@ -77,7 +80,9 @@ class Row(Cost, frozen=True, kw_only=True):
     """The answer in canonical form."""
     truth: Annotated[str | None, Column("Ground truth", saved=True, cell="answer")]
     score: Annotated[Score, Column("Score (%)", saved=True, cell="mark", decimals=1)]
-    """From 0 to 1; None if not scored, as for counterparts."""
+    """From 0 to 1, of `answer_text`; None if not scored, as for counterparts."""
+    score_parsed: Annotated[Score, Column("Score, parsed more leniently", saved=True)] = None
+    """The same of `answer`; None in older runs."""
     truth_as_shown: str | None = None
     """Ground truth for the room as shown, e.g. mirrored; None if unknown."""
     score_as_shown: Score = None
@@ -128,7 +133,7 @@ def row_of(
     ):
         is_known = shown_truth is not None and score is not None
         shown_score = (
-            score_answer(replace(question, ground_truth=shown_truth), state.answer)
+            score_answer(replace(question, ground_truth=shown_truth), state.answer_text)
             if is_known
             else None
         )
@@ -144,6 +149,7 @@ def row_of(
         answer=state.answer,
         truth=question.ground_truth,
         score=score,
+        score_parsed=score_of(state, parsed=True, marks=marks),
         truth_as_shown=shown_truth,
         score_as_shown=shown_score,
         turns=len(state.turns),
@@ -173,31 +179,38 @@ def can_score(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
 
 
 def score_of(
-    state: QuestionState, parser: str = OFFICIAL, *, raw: bool = False, marks: Marks = NO_MARKS
+    state: QuestionState, parser: str = OFFICIAL, *, parsed: bool = False, marks: Marks = NO_MARKS
 ) -> float | None:
     """Return the score of a question, 0 to 1; None if it is unfinished, a counterpart, or cannot be scored.
 
-    Args:
-        state: The question with its turns.
-        parser: Parser of the answer. All but the official one read the raw answer.
-        raw: True to make the official parser read the raw answer instead of the canonical one.
-        marks: Scores from a judge by question id.
+    The parser reads the answer as the model wrote it, or in canonical form if `parsed` is True.
     """
     if state.status not in SCORED or not can_score(state, marks):
         return None
     if state.id in marks:
         return marks[state.id]
-    answer = state.answer_text if raw or parser != OFFICIAL else state.answer
-    return score_answer(state.question, answer, parser)
+    return score_answer(state.question, state.answer if parsed else state.answer_text, parser)
+
+
+def is_read_differently(state: QuestionState) -> bool:
+    """Return True if VSI-Bench's script reads another answer, or none, from the text of a scored question's answer."""
+    question, word = state.question, first_word(state.answer_text or "")
+    if state.status not in SCORED or not can_score(state) or question.answer_form == "text":
+        return False
+    if question.answer_form == "number":
+        read, parsed = (float(x) if is_number(x) else None for x in (word, state.answer or ""))
+        return read != parsed
+    letters = options_by_letter(question.options)
+    return state.answer != (word.upper() if word.upper() in letters else None)
 
 
 def scored_answers(
     states: Iterable[QuestionState],
     parser: str = OFFICIAL,
     *,
-    raw: bool = False,
+    parsed: bool = False,
     marks: Marks = NO_MARKS,
 ) -> list[AnswerScore]:
-    """Return the scores of all scored questions. For the arguments see `score_of`."""
-    scores = ((state, score_of(state, parser, raw=raw, marks=marks)) for state in states)
+    """Return the scores of all scored questions; see `score_of`."""
+    scores = ((state, score_of(state, parser, parsed=parsed, marks=marks)) for state in states)
     return [scored_question(state.question, score) for state, score in scores if score is not None]

@@ -138,6 +138,7 @@ class Results(TypedDict):
     notes: list[str]
     official: Score
     official_raw: Score
+    not_in_form: NotRequired[Count]
     without_order: Score
     micro: Score
     official_over_scored: TypeScore

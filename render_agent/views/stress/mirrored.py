@@ -75,7 +75,7 @@ def _score_answers(
     for state in states:
         question = state.question
         truth = _original(question) if truths is None else truths[state.id]
-        score = score_answer(replace(question, ground_truth=str(truth)), state.answer)
+        score = score_answer(replace(question, ground_truth=str(truth)), state.answer_text)
         answers.append(AnswerScore(question.type, question.dataset, question.scene, score))
     return answers
 

@@ -30,7 +30,7 @@ def test_log_has_the_same_figures_as_the_run(run, log, tmp_path, ending):
     metrics = {name: metric.value for name, metric in scores.metrics.items()}
     assert metrics == {
         name: pytest.approx(results[name] / 100)
-        for name in ("official", "without_order", "micro", "mean_of_types")
+        for name in ("official_raw", "official", "without_order", "micro", "mean_of_types")
     }
     assert read.eval.task_args["image_size"] == [96, 72]
     assert "max_turns" not in read.eval.task_args

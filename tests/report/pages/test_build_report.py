@@ -20,9 +20,9 @@ from render_agent.cli.main import cli
 from render_agent.errors import RunLogError
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
-from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.page import page_of
 from render_agent.runs.read import RunData
+from render_agent.tasks.question_types import type_label
 
 
 @pytest.fixture(scope="module")

@@ -72,12 +72,12 @@ def changed_outcomes(page):
 def test_table_matches_compare(page, runs, comparison_page):
     output, names = runs
     sides = [Side(name, RunData(output / name).results) for name in names[:2]]
-    official = compare(*sides)["differences"]["official"]
+    official = compare(*sides)["differences"]["official_raw"]
     page.goto(comparison_page.as_uri())
     assert "B − A" in page.inner_text(".found")
-    assert "VSI-Bench score (parsed answer)" in page.inner_text(".found")
+    assert "VSI-Bench score" in page.inner_text(".found")
     cells = page.locator(".scores tr.mean td").all_inner_texts()
-    scores = [side.results["official"] for side in sides]
+    scores = [side.results["official_raw"] for side in sides]
     assert [cells[0], cells[2]] == [f"{score:.1f}" for score in scores]
     assert cells[4] == f"{official['difference']:+.1f}"
     assert page.locator("img.plot").first.get_attribute("src") == "plots/differences.svg"

@@ -133,7 +133,7 @@ def test_overfitted_baseline_is_not_reported():
 def test_only_wrong_answers_have_a_headline(cause):
     diagnosis = Diagnosis("1", cause, ("lamp",), (), (), {"lamp": None, "tv": None, "sofa": 0})
     headline = explain_wrong_answer(diagnosis, (640, 480))
-    wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.NO_ANSWER)
+    wrong = (Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, Cause.FORM, Cause.NO_ANSWER)
     assert (headline is not None) == (cause in wrong)
     if cause in wrong[:2]:
         assert "lamp and tv" in headline

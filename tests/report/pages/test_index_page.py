@@ -56,8 +56,8 @@ def open_index(page, index, after=""):
 def test_index_matches_the_results(page, report_with_views):
     open_index(page, report_with_views)
     results = json.loads((report_with_views.parents[1] / "results.json").read_text("utf-8"))
-    assert page.inner_text(".headline .figure b") == f"{results['official']:.1f}"
-    assert results["intervals"]["official"] is None
+    assert page.inner_text(".headline .figure b") == f"{results['official_raw']:.1f}"
+    assert results["intervals"]["official_raw"] is None
     assert "no confidence interval" in page.inner_text(".headline")
     assert "PARTIAL" in page.inner_text(".stamps")
     assert page.inner_text("#score") == score_name(results)

@@ -1,9 +1,9 @@
 """Tests of the labels of causes, statuses and types."""
 
-from render_agent.dialogue.state import Status
+from render_agent.dialogue.state import STATUS_LABELS, Status
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.pages.labels import CAUSE_EXPLANATIONS, STATUS_LABELS, TYPE_LABELS
-from render_agent.tasks.question_types import DIRECTION, TYPES
+from render_agent.report.pages.labels import CAUSE_EXPLANATIONS
+from render_agent.tasks.question_types import DIRECTION, TYPE_LABELS, TYPES
 
 
 def test_every_cause_status_and_type_has_a_label():

@@ -23,8 +23,10 @@ FEEDBACK = {"feedback": ["on", "off"]}
 def written_sweep(folder, **keys):
     """Return the sweep of a file, and made figures of its rows."""
     plan = read_sweep(write_sweep(folder, name="s", **keys), {}, folder)
-    figures = {"status": "complete", "official_interval": [0, 100]}
-    rows = [{"label": label, "official": 10.0 * n, **figures} for n, label in enumerate(plan.rows)]
+    figures = {"status": "complete", "official_raw_interval": [0, 100]}
+    rows = [
+        {"label": label, "official_raw": 10.0 * n, **figures} for n, label in enumerate(plan.rows)
+    ]
     return plan, rows
 
 

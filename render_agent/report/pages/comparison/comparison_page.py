@@ -19,6 +19,7 @@ from render_agent.report.comparison_text import (
     by_sides,
     differences,
     direction,
+    other_verdicts,
     table_cells,
     verdict,
 )
@@ -26,7 +27,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
-from render_agent.report.pages.labels import sort_types, type_label
+from render_agent.report.pages.labels import sort_types
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
     banners,
@@ -55,23 +56,22 @@ from render_agent.report.pages.table import table_script
 from render_agent.report.run_facts import cost_fact, facts_line, request_facts
 from render_agent.runs.read import RunData
 from render_agent.score.beliefs.belief_figures import LABELS
-from render_agent.score.summary import OFFICIAL, row_names
+from render_agent.score.summary import OFFICIAL_RAW, headline, row_names
 from render_agent.score.tables import (
     belief_cells,
     describe_cost,
     figure,
     format_signed,
-    interval,
+    interval_cell,
     probability,
 )
+from render_agent.tasks.question_types import type_label
 from render_agent.util.display import track
 from render_agent.views.image_store import safe_name
 
 MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
 
 Pairs = Sequence[Mapping[str, Any]]
-
-MEANS = (OFFICIAL, "micro")  # aggregate scores shown in addition to the types
 
 
 def write_comparison(
@@ -115,14 +115,18 @@ def write_comparison(
                 | {
                     "page": _own_page(run, "index.html", folder),
                     "questions": len(run.states),
-                    "scored": run.results["official_over_scored"]["n"],
+                    "scored": headline(run.results).n,
                     "took": _took(run),
                 }
                 for run, letter in zip(runs, LETTERS, strict=False)
             ],
             verdicts=[
-                verdict(pair, LETTERS[0], letter, of_several=len(pairs) > 1)
+                sentence
                 for letter, pair in zip(LETTERS[1:], pairs, strict=False)
+                for sentence in (
+                    verdict(pair, LETTERS[0], letter, of_several=len(pairs) > 1),
+                    *other_verdicts(pair, LETTERS[0], letter),
+                )
             ],
             options=options,
             copies=_copies(pairs, LETTERS[: len(runs)]),
@@ -272,27 +276,18 @@ def _relative_url(path: Path, folder: Path) -> str:
 
 
 def names_of(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
-    """Return the aggregate scores, then the types, that both runs of at least one pair have."""
+    """Return the score, then the types, that both runs of at least one pair have."""
     common_names = {name for pair in pairs for name in pair["differences"]}
     types = {row.type for run in runs for row in run.rows.values()}
-    return [name for name in MEANS if name in common_names] + sort_types(types & common_names)
-
-
-def words_of(name: str, names: Sequence[str]) -> str:
-    """Return the display name of an aggregate score or type; `names` are all names in the comparison."""
-    if name == OFFICIAL:
-        return row_names(names)[OFFICIAL]
-    return "mean over questions" if name == "micro" else type_label(name)
+    return [*({OFFICIAL_RAW} & common_names), *sort_types(types & common_names)]
 
 
 def mean_score(results: Any, name: str) -> tuple[float | None, list[float] | None]:
-    """Return a run's score in percent for an aggregate or type, and its confidence interval."""
-    bounds = results["intervals"].get(name)
-    if name == OFFICIAL:
-        return results["official_over_scored"]["score"], bounds
-    if name in results["types"]:
-        return results["types"][name]["score"], bounds
-    return results.get(name), bounds
+    """Return a run's score in percent, or that of a type, and its confidence interval."""
+    if name == OFFICIAL_RAW:
+        main = headline(results)
+        return main.score, main.bounds
+    return results["types"].get(name, {}).get("score"), results["intervals"].get(name)
 
 
 def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
@@ -315,7 +310,7 @@ def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
             if points:
                 label = f"{letter} − {reference}"
                 axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
-        name_rows(axes, [words_of(name, names) for name in names])
+        name_rows(axes, list(row_names(names).values()))
         axes.grid(axis="x")
         axes.axvline(0, color=palette.INK, lw=0.9)
         limit = max(5.0, *(abs(end) for end in axes.get_xlim()))
@@ -340,18 +335,17 @@ def _plot_images(pairs: Pairs) -> Plot | None:
 
 def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
     """Return one row per aggregate score and type: the score of each run, and its difference from the first."""
-    names = names_of(runs, pairs)
     return [
         {
-            "name": words_of(name, names),
-            "mean": name == OFFICIAL,
+            "name": label,
+            "mean": name == OFFICIAL_RAW,
             "scores": [
-                (figure(score), interval(bounds))
+                (figure(score), "–" if score is None else interval_cell(bounds))
                 for score, bounds in (mean_score(run.results, name) for run in runs)
             ],
             "differences": [_difference(pair["differences"].get(name)) for pair in pairs],
         }
-        for name in names
+        for name, label in row_names(names_of(runs, pairs)).items()
     ]
 
 
@@ -360,7 +354,7 @@ def _difference(entry: Any) -> dict[str, Any] | None:
         return None
     return {
         "value": format_signed(entry["difference"]),
-        "interval": interval(entry["interval"]),
+        "interval": interval_cell(entry["interval"]),
         "p": probability(entry["p"]),
         "p_holm": probability(entry["p_holm"]),
         "side": direction(entry),

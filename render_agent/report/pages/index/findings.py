@@ -10,13 +10,13 @@ from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
 from render_agent.report.diagnosis.sentences import contrast_sentence
 from render_agent.report.diagnosis.summary import own_diagnoses
-from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.plots.run_plots import scene_of
 from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
 from render_agent.score.intervals import SIGNIFICANT, ratio
 from render_agent.score.means import MACRO
 from render_agent.score.tables import p_value_phrase
+from render_agent.tasks.question_types import type_label
 from render_agent.util.display import join_names
 
 MOST = 0.5  # "most" requires a confidence interval above this share

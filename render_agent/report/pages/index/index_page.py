@@ -9,13 +9,14 @@ from typing import Any
 
 from msgspec import structs
 
-from render_agent.dialogue.state import QuestionState
+from render_agent import registry
+from render_agent.dialogue.state import STATUS_LABELS, QuestionState, Status
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
-from render_agent.report.pages.labels import outcome_label, type_label
+from render_agent.report.pages.labels import outcome_label
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
@@ -26,14 +27,15 @@ from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.means import MACRO
 from render_agent.score.power import plan
-from render_agent.score.summary import (
-    OFFICIAL,
-    OFFICIAL_RAW,
-    RAW_ANSWER,
-    overall_name,
-    score_name,
+from render_agent.score.summary import OFFICIAL, headline, lenient_line
+from render_agent.score.tables import (
+    COUNT_LABELS,
+    describe_cost,
+    figure,
+    interval,
+    overall_lines,
 )
-from render_agent.score.tables import describe_cost, figure, interval, overall_lines
+from render_agent.tasks.question_types import type_label
 from render_agent.util.display import count_noun
 from render_agent.views.image_store import safe_name
 
@@ -44,17 +46,6 @@ COLUMNS = tuple(column for column in QUESTION_COLUMNS if column.cell)
 # column name -> label of its filter
 FILTERS = {column.name: column.header for column in QUESTION_COLUMNS if column.filter}
 FILTERS |= {"outcome": "Result"}
-
-# Statuses of questions, and "repaired", as the page calls them.
-STATUS_LABELS = {
-    "answered": "answered",
-    "exhausted": "out of turns",
-    "failed": "failed",
-    "missing": "without a scan",
-    "active": "in progress",
-    "repaired": "with unreadable replies",
-    "restated": "with restated answers",
-}
 
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
@@ -141,33 +132,36 @@ def _benchmark(config: RunConfig) -> str:
 
 
 def _head(run: RunData) -> dict[str, Any]:
-    """Return the official score with its confidence interval, sample size, chance levels and counts."""
+    """Return the score with its confidence interval, sample size, chance levels and counts."""
     results = run.results
-    score, over = results["official_over_scored"]["score"], results["official_over_scored"]["n"]
-    counts, chance, name = results["counts"], results["chance"], score_name(results)
+    main, counts, chance = headline(results), results["counts"], results["chance"]
     scenes = {(r["dataset"], r["scene"]) for r in results["questions"] if r["score"] is not None}
     return {
-        "score": figure(score),
-        "interval": interval(results["intervals"].get(OFFICIAL)),
-        "label": name[:1].upper() + name[1:],
+        "score": figure(main.score),
+        "interval": interval(main.bounds),
+        "label": main.name[:1].upper() + main.name[1:],
+        "lenient": lenient_line(results),
         "only": "" if results["official"] is not None else "scored questions only",
-        "n": over,
+        "n": main.n,
         "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
-        "counts": [(label, counts[name]) for name, label in STATUS_LABELS.items() if counts.get(name)],
+        "counts": [(label, counts[name]) for name, label in COUNT_LABELS.items() if counts.get(name)],
         "publish": _what_to_publish(run),
     }  # fmt: skip
 
 
 def _what_to_publish(run: RunData) -> str | None:
-    """Return a sentence that says which score of a run to publish; None without a score."""
+    """Say whether the score can be published; None without a score, or for questions of one's own."""
     results = run.results
-    score, raw = results["official"], results[OFFICIAL_RAW]
-    if results["official_over_scored"]["score"] is None:
+    main = headline(results)
+    is_benchmark = run.config.batch and run.config.benchmark in registry.names("benchmark")
+    if main.score is None or not is_benchmark:
         return None
-    if results["status"] != "complete" or score is None:
+    if results["status"] != "complete" or results[OFFICIAL] is None:
         return "Not for publication: only a part of the benchmark's questions is scored."
-    return f"For publication, report this score and the {overall_name(results)}{RAW_ANSWER}, {figure(raw)} %."
+    if main.bounds is None:
+        return None
+    return f"For publication, report this score with its interval, {main.n:,} questions and the caveats."
 
 
 def _turns(config: RunConfig) -> str:
@@ -192,7 +186,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
             if column.cell or column.filter
         },
         "type": type_label(row.type),
-        "status": STATUS_LABELS[row.status],
+        "status": STATUS_LABELS[Status(row.status)],
         "outcome": outcome_label(row),
         "page": safe_name(state.id),
         "text": state.question.text,

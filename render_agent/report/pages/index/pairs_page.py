@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.report.pages.labels import type_label
 from render_agent.report.pages.page import frame, page_of, write_page
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
@@ -17,6 +16,7 @@ from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend,
 from render_agent.runs.read import RunData
 from render_agent.score.causal import classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
+from render_agent.tasks.question_types import type_label
 
 MAX_PAIRS = 1000  # pairs in the table
 

@@ -19,6 +19,7 @@ CAUSES = {
     Cause.PERCEPTION: "#8c4a1f",
     Cause.MEMORY: "#f0c39a",
     Cause.REASONING: GREEN,
+    Cause.FORM: "#f0e442",
     Cause.NO_ANSWER: GREY,
     Cause.ERROR: INK,
     Cause.UNKNOWN: SKY,

@@ -10,12 +10,7 @@ from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
-from render_agent.report.pages.labels import (
-    explain_causes,
-    outcome_label,
-    sort_types,
-    type_label,
-)
+from render_agent.report.pages.labels import explain_causes, outcome_label, sort_types
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -29,8 +24,8 @@ from render_agent.report.pages.plots.svg import (
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import MIN_SCENES, ratio
-from render_agent.score.tables import figure, interval
-from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES
+from render_agent.score.tables import figure, interval_cell
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, type_label
 from render_agent.util.display import format_duration
 
 INTERVALS = f"95 % CI: jackknife over scenes (at least {MIN_SCENES} scenes)."
@@ -174,7 +169,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
                 type_label(name),
                 n,
                 figure(score),
-                interval(bounds[name]) or "–",
+                interval_cell(bounds[name]),
                 *(figure(results["chance"][baseline].get(name)) for baseline in CHANCE),
             )
             for name, (n, score) in scores.items()
@@ -259,7 +254,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
                 point["images"],
                 point["ended"],
                 figure(point["score"]),
-                interval(point["interval"]) or "–",
+                interval_cell(point["interval"]),
             )
             for label, points in curves.items()
             for point in points
@@ -498,7 +493,7 @@ def _band(
 def _cells(share: Share) -> tuple[Cell, ...]:
     if not share.n:
         return 0, "–", "–"
-    return share.n, figure(share.percent), interval(share.bounds) or "–"
+    return share.n, figure(share.percent), interval_cell(share.bounds)
 
 
 def _mirror_note(run: RunData, truth: str) -> str:

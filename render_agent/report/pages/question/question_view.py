@@ -15,7 +15,7 @@ from render_agent.dialogue.events import RESTATED, describe_event
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, describe_action
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.render.visibility.object_visibility import ObjectSighting
@@ -37,7 +37,7 @@ from render_agent.report.diagnosis.sentences import (
     describe_cause,
     explain_wrong_answer,
 )
-from render_agent.report.pages.labels import STATUS_LABELS, outcome_label, result_label, type_label
+from render_agent.report.pages.labels import outcome_label, result_label
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
@@ -51,6 +51,7 @@ from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
+from render_agent.tasks.question_types import type_label
 from render_agent.util.safe_parse import parse_json
 
 LONG_CHARACTERS = 160  # longer questions are set in a smaller font
