@@ -172,6 +172,31 @@ def test_stopped_run_prints_the_command_that_resumes_it(type_in, tmp_path, numbe
     assert transcripts(runs[0]) == transcripts(list_runs(tmp_path / "whole")[0])
 
 
+DELETES = """
+import shutil
+from pathlib import Path
+
+class Deletes:
+    def reply(self, request):
+        shutil.rmtree(next(Path("experiment_logs").iterdir()))
+        return '{"answer": "A", "done": true}'
+
+def policy(questions, seed):
+    return Deletes()
+"""
+
+
+def test_run_whose_folder_was_deleted_cannot_be_resumed(type_in, tmp_path):
+    questions = make_questions(tmp_path, 1)
+    policy = tmp_path / "deletes.py"
+    policy.write_text(DELETES)
+    options = ("--batch", "--benchmark", questions, "--views", "none", *QUICK, "--model", policy)
+    code, _, err = type_in(*options, folder=tmp_path)
+    assert code == 1
+    assert "run folder experiment_logs" in err
+    assert "--continue" not in err, "nothing is left to resume"
+
+
 def test_failed_question_gives_exit_code_1_and_no_score(type_in, tmp_path):
     questions = make_questions(tmp_path, 2)
     (tmp_path / "room.ply").write_bytes(b"no scan at all")
