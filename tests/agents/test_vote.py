@@ -95,7 +95,7 @@ def test_majority_of_readable_samples_ends_the_dialogue(tmp_path, turn, winner):
 
 
 def test_number_with_the_least_loss_is_the_answer(tmp_path):
-    turn = [done("one"), done("about 10"), done("8"), GARBAGE, AHEAD]
+    turn = [done("one"), done("10."), done("8"), GARBAGE, AHEAD]
     lines, row, _ = vote(tmp_path, turn)
     (line,) = lines
     assert line["evidence"]["ballot"] == {
@@ -110,8 +110,8 @@ def test_number_with_the_least_loss_is_the_answer(tmp_path):
 
 
 def test_answer_text_is_that_of_the_winning_sample(tmp_path):
-    lines, row, _ = vote(tmp_path, [done("nine"), done("about 3"), done("3"), done("3"), AHEAD])
-    assert (row["answer"], row["answer_text"]) == ("3", "about 3")
+    lines, row, _ = vote(tmp_path, [done("nine"), done("(3)"), done("3"), done("3"), AHEAD])
+    assert (row["answer"], row["answer_text"]) == ("3", "(3)")
     assert lines[0]["evidence"]["chosen"] == 1
 
 

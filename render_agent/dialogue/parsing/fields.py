@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.dialogue.answer import answer_form, answer_texts, canonical_answer
-from render_agent.dialogue.answers.stated import FULL_WIDTH
+from render_agent.dialogue.answer import FULL_WIDTH, answer_form, answer_texts, canonical_answer
 from render_agent.dialogue.chat import replace_unencodable
 from render_agent.dialogue.parsing.pairs import Repeated, merge_pairs
 from render_agent.dialogue.question import Question
@@ -142,7 +141,7 @@ def _answer(value: object, question: Question, form: ReplyForm) -> tuple[str | N
         text = answer_texts(question.answer_form, question.options, form.wording).get(text, text)
     answer = None
     if text is not None and not isinstance(value, Repeated):
-        answer = canonical_answer(text, question.answer_form, question.options)
+        answer = canonical_answer(text, question.answer_form, question.options, question.unit)
     return (None, None) if answer is None and _is_empty(value) else (text, answer)
 
 

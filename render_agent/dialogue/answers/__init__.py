@@ -1,1 +1,0 @@
-"""Reads which option or number an answer states."""
