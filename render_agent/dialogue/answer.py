@@ -57,6 +57,7 @@ _UNIT = re.compile(
     rf"(sq(?:uare|\.)?\s?)?(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _UNITS.items())})(\^?2|²)?",
     re.IGNORECASE,
 )
+_DIGITS = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")  # as in JSON
 _NUMBER = re.compile(
     r"([-+]?(?:(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]+)?)(.*)"
     rf"|({'|'.join(SMALL_NUMBERS)})(?:\s+(.*))?",
@@ -84,8 +85,10 @@ def options_by_letter(options: Sequence[str]) -> dict[str, str]:
 
     If the options do not all have distinct letters, letters are assigned in order.
     """
-    matches = [_LETTERED.fullmatch(option) for option in options]
-    by_letter = {match[1].upper(): match[2].strip() for match in matches if match}
+    by_letter: dict[str, str] = {}
+    for option in options:
+        if match := _LETTERED.fullmatch(option):
+            by_letter[match[1].upper()] = match[2].strip()
     if len(by_letter) == len(options):
         return by_letter
     return {letter_at(index): option.strip() for index, option in enumerate(options)}
@@ -111,6 +114,8 @@ def canonical_answer(
         return text
     if len(text) > MAX_ANSWER_CHARACTERS:
         return None
+    if form == "number" and _DIGITS.fullmatch(text):
+        return _in_plain_digits(float(text))
     for part in (text, _stated(text)):
         answer = None if part is None else _letter(part, texts) if texts else _number(part, unit)
         if answer is not None:
@@ -157,7 +162,13 @@ def _number(text: str, unit: str | None) -> str | None:
         return None  # 5' and 5" are feet and inches
     if match is None or not _is_unit((match[2] or match[4] or "").lstrip(" -"), unit):
         return None
-    number = float(match[1].replace(",", "") if match[1] else SMALL_NUMBERS[match[3].lower()])
+    return _in_plain_digits(
+        float(match[1].replace(",", "") if match[1] else SMALL_NUMBERS[match[3].lower()])
+    )
+
+
+def _in_plain_digits(number: float) -> str | None:
+    """Write a number in the shortest way that keeps its value; return None if it is not finite."""
     if not math.isfinite(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

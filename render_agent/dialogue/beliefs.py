@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.dialogue.chat import replace_unencodable, without_thinking
-from render_agent.dialogue.parsing.json_objects import find_objects
+from render_agent.dialogue.parsing.replies import find_objects
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
@@ -77,7 +77,7 @@ def read_belief(text: str, keys: Set[str]) -> Belief | Malformed:
     """
     reply = without_thinking(text)
     try:
-        objects = find_objects(reply, keys, general(), is_complete=False)
+        objects = find_objects(reply, keys, general())
         if isinstance(objects, Malformed):
             return _salvage_objects(reply, keys, objects)
         fields = next(

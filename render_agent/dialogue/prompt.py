@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from render_agent.dialogue.answer import answer_form, canonical_answer
@@ -28,7 +29,7 @@ from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import Camera, MapCamera, Vector
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prompt:
     """Builds the messages of a run; the instructions are the same for all its questions.
 
@@ -71,7 +72,7 @@ class Prompt:
         """The view types that a reply may request; if empty, replies cannot request moves either."""
         return self.kinds if self.mode == "free" else ()
 
-    @property
+    @cached_property
     def form(self) -> ReplyForm:
         """The fields that replies may contain."""
         return ReplyForm(self.mode, self.requestable_kinds, self.image_size, self.wording)
@@ -84,11 +85,9 @@ class Prompt:
         """Return the tools that replies to a question, or to any, may call; None if replies are plain text."""
         return self.protocol.tools(self.form, question)
 
-    def parse_reply(
-        self, reply: str, question: Question, finish_reason: FinishReason = "stop"
-    ) -> Action | Malformed:
+    def parse_reply(self, reply: str, question: Question) -> Action | Malformed:
         """Parse a reply to a question; return `Malformed` if that fails."""
-        return self.protocol.parse(reply, finish_reason, question, self.form)
+        return self.protocol.read(reply, question, self.form)
 
     @property
     def instructions(self) -> str:
@@ -178,7 +177,7 @@ class Prompt:
         self, reply: str, question: Question, finish_reason: FinishReason
     ) -> Action | Malformed:
         """Parse the reply to `restating`, which need not be in the form of the protocol: the answer alone is valid."""
-        action = self.parse_reply(reply, question, finish_reason)
+        action = self.parse_reply(reply, question)
         if isinstance(action, Action) or finish_reason == "length":
             return action
         bare = without_thinking(reply).strip()
@@ -186,7 +185,7 @@ class Prompt:
         answer = (
             None
             if set("{<") & set(bare)
-            else canonical_answer(bare, question.answer_form, question.options)
+            else canonical_answer(bare, question.answer_form, question.options, question.unit)
         )
         return action if answer is None else Action(answer=answer, answer_text=bare)
 

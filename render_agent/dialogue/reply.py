@@ -7,11 +7,12 @@ from these declarations. To add a field, add an attribute to `Action`, an entry 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
-from render_agent.util.safe_parse import Count, Either, Finite
+from render_agent.util.safe_parse import Count, Either, Finite, parse_json
 
 MAX_ROTATION_DEGREES = 180  # per turn
 MAX_MOVE_METRES = 2  # per turn and axis
@@ -35,6 +36,34 @@ MAX_PIXEL = 100_000  # limit of a column or row in the JSON schema
 Point = tuple[Finite, Finite, Finite]
 
 Schema = dict[str, Any]
+
+
+class Written(float):
+    """A number in a reply, which keeps its digits as written."""
+
+    def __new__(cls, digits: str) -> Written:
+        number = super().__new__(cls, digits)
+        number.digits = digits
+        return number
+
+    digits: str
+
+
+class Repeated(list[Any]):
+    """Two different values given for the same name in a JSON object."""
+
+
+def merge_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by name in lower case, ignoring empty ones; different values for a name become a `Repeated`."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        name = key.strip().lower()
+        earlier = values.get(name)
+        if earlier is None or earlier == "":
+            values[name] = value
+        elif value not in (None, "") and value != earlier and not isinstance(earlier, Repeated):
+            values[name] = Repeated((earlier, value))
+    return values
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
@@ -127,7 +156,7 @@ FinishReason = Literal["stop", "length"]  # length: the reply was cut off at the
 Mode = Literal["free", "passive", "blind", "graph"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplyForm:
     """The fields that replies may contain in a run, and the wording of their descriptions.
 
@@ -143,7 +172,7 @@ class ReplyForm:
     image_size: tuple[int, int] | None = None
     wording: Wording = dataclass_field(default_factory=general)
 
-    @property
+    @cached_property
     def fields(self) -> list[ReplyField]:
         """The fields that are parsed: no measurements unless enabled, and no fields with an empty description."""
         return [
@@ -153,7 +182,7 @@ class ReplyForm:
             and (field.sentence is None or self.wording.templates[f"fields.{field.sentence}"])
         ]
 
-    @property
+    @cached_property
     def requested_fields(self) -> list[ReplyField]:
         """The fields described to the model: all parsed fields, but moves and views only if it explores."""
         return [field for field in self.fields if self.kinds or field.used == "always"]
@@ -278,7 +307,7 @@ def _amount(
     return ReplyField(
         name,
         attribute,
-        partial(parse_quantity, units=UNITS if amount.unit == "m" else ANGLES),
+        partial(_quantity, units=UNITS if amount.unit == "m" else ANGLES),
         "number",
         lambda form: _number(amount.limit),
         sentence,
@@ -288,6 +317,13 @@ def _amount(
         begins_line=begins_line,
         amount=amount,
     )
+
+
+def _quantity(value: object, units: dict[str, float]) -> float | None:
+    """Parse a number, or a text with a number and a unit."""
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    return parse_quantity(value, units)
 
 
 def _number(limit: float) -> Schema:
@@ -313,7 +349,18 @@ def _places_schema(form: ReplyForm) -> Schema:
     return {"anyOf": [places, {"type": "null"}]}
 
 
+def _decoded(value: object) -> object:
+    """Return the array or object in a text, as some clients send it."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return value
+
+
 def _point(value: object) -> Point | None:
+    value = _decoded(value)
     if isinstance(value, Mapping):
         value = [value.get(axis) for axis in "xyz"]
     numbers = [parse_quantity(item, UNITS) for item in value] if isinstance(value, list) else []
@@ -336,6 +383,7 @@ def _view(value: object) -> str | int | None:
 
 def _places(value: object) -> tuple[Place, ...] | None:
     """Parse the places to measure; a single place need not be in a list."""
+    value = _decoded(value)
     is_single = isinstance(value, Mapping) or (
         isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in value)
     )

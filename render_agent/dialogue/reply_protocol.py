@@ -12,12 +12,11 @@ from render_agent.dialogue.answer import Permitted, permitted_answers
 from render_agent.dialogue.chat import Message, Piece, assistant, message
 
 # Re-exported for other protocols.
-from render_agent.dialogue.parsing.fields import read_fields as read_fields
-from render_agent.dialogue.parsing.parser import ReplyParser
+from render_agent.dialogue.parsing.replies import parse_reply
+from render_agent.dialogue.parsing.replies import read_fields as read_fields
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import (
     Action,
-    FinishReason,
     Malformed,
     ReplyForm,
     field_schemas,
@@ -57,20 +56,6 @@ class ReplyProtocol(ABC):
         Returns:
             The parsed reply, or why it could not be parsed.
         """
-
-    def parse(
-        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
-    ) -> Action | Malformed:
-        """Parse a reply, given its finish reason. By default, truncated replies are parsed like complete ones, by
-        `read`.
-
-        Args:
-            text: The reply as returned by the engine.
-            finish_reason: `length` if the reply was cut off at the token limit.
-            question: The question, which determines the form of its answer.
-            form: The fields of a reply in this run, and the wording of error messages to the model.
-        """
-        return self.read(text, question, form)
 
     def schema(self, form: ReplyForm, question: Question | None) -> Mapping[str, Any] | None:
         """Return the JSON schema for guided decoding; None if replies are not JSON.
@@ -158,15 +143,9 @@ class JsonProtocol(ReplyProtocol):
         """Return the schema of an object with only the answer."""
         return answer_only(form, question)
 
-    def parse(
-        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
-    ) -> Action | Malformed:
-        """Parse a reply by `ReplyParser`."""
-        return ReplyParser(question, form).parse(text, finish_reason)
-
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
-        """Parse a complete reply."""
-        return self.parse(text, "stop", question, form)
+        """Parse a reply."""
+        return parse_reply(text, question, form)
 
 
 def answer_only(form: ReplyForm, question: Question) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The reply protocol of native tool calls (`--reply-protocol tools`).
 
 Models reply with a call of one of the tools in TOOLS, whose parameters are the reply fields.
-`render_agent.dialogue.parsing.native_calls` reads and writes the calls.
+`render_agent.dialogue.parsing.tool_calls` reads and writes the calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from render_agent.dialogue.chat import (
     text,
     without_thinking,
 )
-from render_agent.dialogue.parsing.native_calls import TOOLS, in_hermes, split_calls
+from render_agent.dialogue.parsing.replies import (
+    MAX_LISTED,
+    read_fields,
+    short_json,
+    without_drafts,
+)
+from render_agent.dialogue.parsing.tool_calls import TOOLS, ToolCall, find_calls, split_calls
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import (
     Action,
-    FinishReason,
     Malformed,
     ReplyForm,
     field_schemas,
+    merge_pairs,
     object_schema,
 )
 from render_agent.dialogue.reply_protocol import (
@@ -40,16 +46,17 @@ from render_agent.dialogue.reply_protocol import (
     permitted_by,
 )
 
+MOVING = ("look", "move")  # tools that show a view without any argument
+
 REQUIRED = ("measure", "answer", "done")  # parameters without a default
 
 
 class ToolsProtocol(JsonProtocol):
-    """Requests a tool call per reply. Replies are parsed like JSON, so a plain object with the fields is valid too."""
+    """Requests a tool call per reply. A plain JSON object with the fields is read, too."""
 
     def instructions(self, form: ReplyForm) -> str:
         """Return a sentence that names the tools; `tools` describes their parameters."""
-        names = [tool["function"]["name"] for tool in self.tools(form, None)]
-        return form.wording("tools.reply", names=", ".join(names))
+        return form.wording("tools.reply", names=_names(form))
 
     def schema(self, form: ReplyForm, question: Question | None) -> None:
         """Return None, because servers constrain tool calls themselves."""
@@ -72,13 +79,20 @@ class ToolsProtocol(JsonProtocol):
         }
         return [{"type": "function", "function": function}]
 
-    def parse(
-        self, text: str, finish_reason: FinishReason, question: Question, form: ReplyForm
-    ) -> Action | Malformed:
-        """Parse a reply; a well-formed call counts as such, not as repaired JSON."""
-        action = super().parse(in_hermes(text), finish_reason, question, form)
-        if isinstance(action, Action) and action.repaired and split_calls(text)[1]:
-            return structs.replace(action, repaired=False)
+    def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:
+        """Parse the first call of a reply; calls with different answers contradict each other."""
+        say = form.wording
+        reply, calls = find_calls(without_thinking(text))
+        calls = without_drafts(reply, calls)
+        if not calls:
+            reason = say("tools.no_call", names=_names(form))
+            action = super().read(text, question, form)
+            return action if "{" in reply else Malformed(reason)
+        action, *others = (_read_call(call, question, form) for call in calls)
+        answers = {reading.answer: reading for reading in (action, *others) if reading.answer}
+        if len(answers) > 1:
+            words = ", ".join(short_json(name) for name in answers)
+            return Malformed(say("reply.contradictory", answers=words), action.answer_text)
         return action
 
     def reply_message(self, reply: str, turn: int) -> Message:
@@ -142,3 +156,37 @@ def _tools(form: ReplyForm, permitted: Permitted | None) -> Sequence[Mapping[str
         }
         tools.append({"type": "function", "function": function})
     return tools
+
+
+def _names(form: ReplyForm) -> str:
+    return ", ".join(tool["function"]["name"] for tool in _tools(form, None))
+
+
+def _read_call(call: ToolCall, question: Question, form: ReplyForm) -> Action | Malformed:
+    """Parse a call. A call of `look` or `move` without arguments shows the default view."""
+    say = form.wording
+    declared = {tool["function"]["name"]: tool["function"] for tool in _tools(form, None)}
+    if call.name not in declared:
+        return Malformed(say("tools.unknown", tool=short_json(call.name), names=_names(form)))
+    parameters = declared[call.name]["parameters"]["properties"]
+    arguments = merge_pairs((str(name), value) for name, value in call.arguments.items())
+    fields = {name: value for name, value in arguments.items() if name in parameters}
+    unknown = [name for name in arguments if name not in parameters]
+    note = say(
+        "tools.unknown_arguments",
+        tool=call.name,
+        names=", ".join(map(short_json, unknown[:MAX_LISTED])),
+        parameters=", ".join(parameters),
+    )
+    given = [name for name, value in fields.items() if value is not None]
+    if not given and (unknown or call.name not in MOVING):
+        missing = say("tools.missing", tool=call.name, names=", ".join(parameters))
+        return Malformed(note if unknown else missing)
+    if call.name in MOVING and fields.get("view") is None and "view" in parameters:
+        fields["view"] = form.kinds[0]
+    action = read_fields(fields, question, form)
+    if not unknown:
+        return action
+    if isinstance(action, Malformed):
+        return Malformed(f"{action.reason}; {note}", action.answer_text)
+    return structs.replace(action, notes=(*action.notes, note))

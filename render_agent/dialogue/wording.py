@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from string import Formatter
 
@@ -46,7 +46,7 @@ class Wording:
         """Version of the texts; for a model's own wording, of the general wording that it is based on."""
         return self.templates["about.version"]
 
-    @property
+    @cached_property
     def options(self) -> str:
         """How the model names options: by `letters`, or by their `words` if it was trained to."""
         return self.templates["about.options"]

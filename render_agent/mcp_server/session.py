@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.state import Status
@@ -188,7 +188,8 @@ class Session:
             if self._has_several
             else []
         )
-        return [*about, *self._to_blocks(self._episode.new_messages)]
+        names = ", ".join(tool["name"] for tool in self.tools if tool["name"] != "start")
+        return [*about, f"Tools: {names}.", *self._to_blocks(self._episode.new_messages)]
 
     def _next(self, chosen: object) -> Question:
         if chosen is None:

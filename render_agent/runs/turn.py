@@ -304,7 +304,7 @@ def read_candidates(
     candidates: list[Candidate] = []
     for group, reply in enumerate(replies):
         for text in reply.samples:
-            action = prompt.parse_reply(text, context.state.question, reply.finish)
+            action = prompt.parse_reply(text, context.state.question)
             # It is unknown which of several samples reached the limit, so readable ones count as complete.
             cut_off = reply.finish == "length" and (
                 len(reply.samples) == 1 or isinstance(action, Malformed)

@@ -45,8 +45,8 @@ def action_of(text, wanted="letter"):
     return action
 
 
-def reason_of(text, wanted="letter", finish_reason="stop"):
-    malformed = parse_reply(text, wanted, OPTIONS, finish_reason=finish_reason)
+def reason_of(text, wanted="letter"):
+    malformed = parse_reply(text, wanted, OPTIONS)
     assert isinstance(malformed, Malformed), malformed
     return malformed.reason
 
@@ -89,7 +89,7 @@ def test_repeated_format_says_nothing(mode):
     question = states.question(answer_form="letter", options=OPTIONS)
     for answer in ('{"answer": "B", "done": true}', '{"answer": "B", "done": true, "view": "ego"}'):
         for text in (f"{answer}\nFormat: {example}", f"Format: {example}\n{answer}", answer):
-            action = JsonProtocol().parse(text, "stop", question, form)
+            action = JsonProtocol().read(text, question, form)
             assert (action.answer, action.done, action.notes) == ("B", True, ())
 
 
@@ -103,7 +103,7 @@ def test_nested_object_is_not_the_reply():
     assert action_of("{'plan': {'answer': 'B', 'done': true}, 'answer': 'A'}").answer == "A"
     for rest in ('"A"', "nul"):
         text = f'{{"plan": {{"answer": "B", "done": true}}, "answer": {rest}'
-        assert "cut off" in reason_of(text, finish_reason="length")
+        assert "cut off" in reason_of(text)
 
 
 def test_keys_are_case_insensitive():
@@ -235,7 +235,7 @@ def test_done_with_an_answer_overrides_invalid_fields():
 
 @pytest.mark.parametrize(
     ("answer", "wanted", "canonical"),
-    [("3", "number", "3"), ("3.0", "number", "3"), ("0", "number", "0"),
+    [("3", "number", "3"), ("3.0", "number", "3"), ("2.50", "number", "2.5"), ("1e-2", "number", "0.01"), ("0", "number", "0"),
      ('"none"', "number", None), ('"red"', "text", "red"), ('"none"', "text", "none"), ("3", "text", "3")],
 )  # fmt: skip
 def test_answer_text_and_canonical_answer(answer, wanted, canonical):

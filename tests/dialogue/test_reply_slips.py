@@ -7,7 +7,7 @@ from factories.replies import parse_reply
 from hypothesis import given
 from hypothesis import strategies as st
 
-from render_agent.dialogue.parsing.json_slips import find_extent, repair
+from render_agent.dialogue.parsing.replies import repair
 from render_agent.dialogue.reply import Action, Malformed
 
 OPTIONS = ("A. left", "B. right", "C. back")
@@ -26,51 +26,64 @@ def reason_of(text, **more):
 
 
 FINAL = [
+    '{"reasoning": "it says "left", then", "answer": "B", "done": true}',
     '{"answer": "B", "done": true,}',
     '{"answer": "B", "done": true,,}',
     '{"answer": "B" "done": true}',
     '{"answer": "B"\n "done": true}',
     '{"answer": "B"; "done": true}',
     '{"pitch_degrees": +45, "answer": "B", "done": true}',
-    '{"pitch_degrees": 045, "answer": "B", "done": true}',
-    '{"pitch_degrees": .5, "answer": "B", "done": true}',
     "{'answer': 'B', 'done': True}",
     "{'answer': 'B', 'done': True, 'look_at': None}",
     "{'reasoning': 'it's the right one', 'answer': 'B', 'done': true}",
     '{"answer": "B", "done": True}',
     '{answer: "B", done: true}',
     "{answer: B, done: true}",
-    '{"answer": "B", // the right one\n "done": true}',
-    '{"answer": "B", /* not A */ "done": true}',
-    '{"answer": "B", # because it\'s blocked\n "done": true}',
     '{\u00a0"answer":\u00a0"B",\u2009"done": true}',
     '{"answer":\u3000"B","done":\u200atrue}',
-    "｛＂answer＂：＂Ｂ＂，＂done＂：true｝",
-    '{"answer"：“B”，"done"：true}',
     "{“answer”: “B”, “done”: true}",
-    "{‘answer’: ‘B’, ‘done’: true}",
     '{"reasoning": "他说“左”", "answer": "B", "done": true,}',
     '{"reasoning": "it says "left" then", "answer": "B", "done": true}',
     '{"reasoning": "a 5" wide shelf", "answer": "B", "done": true}',
     '{"reasoning": "C:\\x", "answer": "B", "done": true}',
     '{"look_at": (1, 2, 3), "answer": "B", "done": true}',
+    '{"reasoning": "one\ntwo", "answer": "B", "done": true,}',
+    'Sure!\n{"answer": "B", "done": true,}\nI hope {this} helps.',
+    '{"answer": "B", "done": TRUE}',
+    '{"answer": "B", "done": true, ...}',
+]
+
+
+# Comments, full-width punctuation, odd numbers, and objects that are not closed.
+ASKED_AGAIN = [
+    '{"pitch_degrees": 045, "answer": "B", "done": true}',
+    '{"pitch_degrees": .5, "answer": "B", "done": true}',
+    '{"answer": "B", // the right one\n "done": true}',
+    '{"answer": "B", /* not A */ "done": true}',
+    '{"answer": "B", # because it\'s blocked\n "done": true}',
+    "｛＂answer＂：＂Ｂ＂，＂done＂：true｝",
+    '{"answer"：“B”，"done"：true}',
+    "{‘answer’: ‘B’, ‘done’: true}",
     '{"answer": "B", "done": true',
     '{"answer": "B", "done": true\n',
     '```json\n{"answer": "B", "done": true\n```',
     '{"reasoning": "x", "answer": "B", "done": true]',
     '{"answer": "B", "look_at": [1, 2, 3',
     '{"answer": "B", "done": true,',
-    '{"reasoning": "one\ntwo", "answer": "B", "done": true,}',
-    'Sure!\n{"answer": "B", "done": true,}\nI hope {this} helps.',
     '{"answer": "B", "done": true\nThat is my answer.',
     '{"answer": "B", "done": true\n\nI hope {this} helps.',
     '{"answer": "B", "done": true;}',
-    '{"answer": "B", "done": TRUE}',
-    '{"answer": "B", "done": true, ...}',
     '{\u200b"answer": "B", "done": true}',
     '"{\\"answer\\": \\"B\\", \\"done\\": true}"',
     "{\n  // my answer\n  'answer': 'B',\n  'done': True,\n}",
 ]
+
+
+@pytest.mark.parametrize("text", ASKED_AGAIN)
+def test_other_slips_are_asked_again(text):
+    malformed = parse_reply(text, "letter", OPTIONS)
+    assert isinstance(malformed, Malformed)
+    assert malformed.answer is None
 
 
 @pytest.mark.parametrize("text", FINAL)
@@ -98,8 +111,8 @@ def test_valid_replies_are_not_repaired():
      '{"answer": "B", "done": tr', "<function=step><parameter=answer>B</parameter>"],
 )  # fmt: skip
 def test_truncated_reply_is_not_completed(text):
-    assert isinstance(parse_reply(text, "letter", OPTIONS, finish_reason="length"), Malformed)
-    assert action_of("{\"answer\": 'B',} and\n" + text, finish_reason="length").answer == "B"
+    assert isinstance(parse_reply(text, "letter", OPTIONS), Malformed)
+    assert action_of("{\"answer\": 'B',} and\n" + text).answer == "B"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +135,6 @@ def test_unfinished_values_are_not_completed(text):
         '{"answer": A or B, "done": true}',
         '{"answer": ["A", "B"], "done": true,}',
         '{"forward_meters": 1, "forward_meters": 2}',
-        '{"reasoning": "it says "left", then", "answer": "B", "done": true}',
         "{'answer': 'A', 'plan': {'answer': 'B'}, 'x': 50 cm}",
     ],
 )
@@ -158,8 +170,7 @@ OBJECTS = st.dictionaries(
 @given(OBJECTS)
 def test_repair_of_a_trailing_comma_is_exact_or_refused(fields):
     source = json.dumps(fields, ensure_ascii=False)[:-1] + ",}"
-    extent = find_extent(source, 0)
-    repaired = repair(extent, ["answer", "view", "x", "look_at"])
+    repaired = repair(source, ["answer", "view", "x", "look_at"])
     assert repaired is None or repaired == fields
 
 
@@ -240,9 +251,44 @@ def test_texts_that_differ_in_case_agree():
     assert action_of('{"answer": 3}\n{"answer": "3.0 m", "done": true}', "number").answer == "3"
 
 
+DRAFTS = [
+    "<reasoning>maybe {}, but no</reasoning>{}",
+    "<scratch_pad>{}</scratch_pad>\n<answer>{}</answer>",
+    "[REASONING]{}[/REASONING]{}",
+    "◁reflect▷{}◁/reflect▷{}",
+    "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}",
+    "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>",
+    "<|START_THINKING|>{}<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>",
+    "<a><b>{}</b> so </a>{}",
+]
+
+
+@pytest.mark.parametrize("template", DRAFTS)
+@pytest.mark.parametrize(
+    "draft", ['{"answer": "A", "done": true}', '{"forward_meters": 1}', "{'answer': 'A',}"]
+)
+def test_draft_in_a_closed_block_does_not_count(template, draft):
+    final = '{"answer": "B", "done": true}'
+    action = action_of(template.replace("{}", draft, 1).replace("{}", final, 1))
+    assert (action.answer, action.done, action.forward, action.notes) == ("B", True, 0, ())
+    assert action_of(f"{final}\n<later>{draft}</later>").answer == "B"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<reasoning>{"answer": "A"}\n{"answer": "B", "done": true}',
+        '{"answer": "A"}</reasoning>{"answer": "B", "done": true}',
+        '<br>{"answer": "A"}<hr>{"answer": "B", "done": true}',
+        '<x>{"answer": "A"} {"answer": "B"}</x>',
+    ],
+)
+def test_open_block_hides_no_answer(text):
+    assert "different answers" in reason_of(text)
+
+
 CALLS = [
     '<tool_call>\n{"name": "step", "arguments": {"answer": "B", "done": true}}\n</tool_call>',
-    '<tool_call>\n{"name": "step", "arguments": {"answer": "B", "done": true}\n</tool_call>',
     '{"name": "step", "arguments": {"answer": "B", "done": true}}',
     '{"name": "step", "arguments": "{\\"answer\\": \\"B\\", \\"done\\": true}"}',
     '{"tool": "step", "parameters": {"answer": "B", "done": true}}',
@@ -252,7 +298,6 @@ CALLS = [
     '```json\n{"reasoning": "x", "action": {"answer": "B", "done": true}}\n```',
     'step({"name": "step", "arguments": {"answer": "B", "done": true}})',
     "<tool_call>\n<function=step>\n<parameter=answer>\nB\n</parameter>\n<parameter=done>\ntrue\n</parameter>\n</function>\n</tool_call>",
-    "<tool_call>\n<function=step>\n<parameter=answer>\nB\n</parameter>\n<parameter=done>\ntrue\n</parameter>\n",
     "<function_calls>\n<invoke name=\"step\">\n<parameter name=\"answer\">B</parameter>\n<parameter name=\"done\">true</parameter>\n"
     "</invoke>\n</function_calls>",
     "<tool_call>step\n<arg_key>answer</arg_key>\n<arg_value>B</arg_value>\n<arg_key>done</arg_key>\n<arg_value>true</arg_value>\n"
@@ -274,7 +319,7 @@ def test_parameters_of_tool_calls_may_be_json():
 
 def test_json_in_function_tags():
     text = '<function=answer>{"answer": "B", "done": true}</function>'
-    assert action_of(text) == Action(answer="B", answer_text="B", done=True)
+    assert action_of(text) == Action(answer="B", answer_text="B", done=True, repaired=True)
 
 
 def test_reasoning_is_not_a_tool_call():

@@ -5,14 +5,15 @@ import time
 from itertools import pairwise
 
 import pytest
+from factories import states
 from factories.runs import make_questions
 from hypothesis import given
 from hypothesis import strategies as st
 
 import render_agent
-from render_agent.dialogue.parsing.native_calls import call_text, split_calls
+from render_agent.dialogue.parsing.tool_calls import call_text, split_calls
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.reply import ReplyForm
+from render_agent.dialogue.reply import Action, Malformed, Place, ReplyForm
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.runs.read import RunData
 
@@ -197,6 +198,54 @@ def test_tools_have_the_fields_of_the_run(form, names):
 def test_calls_in_python_syntax_are_split(reply):
     (call,) = split_calls(reply)[1]
     assert (call.name, call.arguments) == ("answer", {"answer": "B", "done": True})
+
+
+def read(reply, form=None):
+    question = states.question(answer_form="letter", options=("A. left", "B. right"))
+    return ToolsProtocol().read(reply, question, form or ReplyForm())
+
+
+@pytest.mark.parametrize(
+    ("reply", "names"),
+    [
+        ("I would look to the left.", ["look", "move", "answer"]),
+        ("", ["look", "move", "answer"]),
+        (hermes("fly", {"forward_meters": 1}), ["fly", "look", "move", "answer"]),
+        (hermes("look", {"degrees": 30}), ["look", "degrees", "rotation_angle_degrees", "view"]),
+        (hermes("look", {"forward_meters": 1}), ["look", "forward_meters", "rotation_angle_degrees"]),
+        (hermes("answer", {}), ["answer", "done"]),
+        (hermes("measure", {"measure": [[1, 2]]}), ["measure", "look"]),
+        (hermes("answer", {"answer": "A"}) + hermes("answer", {"answer": "B"}), ['"A"', '"B"']),
+    ],
+)  # fmt: skip
+def test_faults_of_calls_are_explained_in_terms_of_tools(reply, names):
+    malformed = read(reply)
+    assert isinstance(malformed, Malformed)
+    assert all(name in malformed.reason for name in names)
+    assert not any(word in malformed.reason for word in ("JSON", '"name"', '"arguments"'))
+
+
+@pytest.mark.parametrize(
+    ("call", "action"),
+    [
+        (("look", {}), Action(view="ego")),
+        (("move", {}), Action(view="ego")),
+        (("look", {"rotation_angle_degrees": 0, "view": None}), Action(view="ego")),
+        (("look", {"look_at": "[1.0, 2.0, 1.5]"}), Action(look_at=(1, 2, 1.5), view="ego")),
+        (("look", {"look_at": '{"x": 1, "y": 2, "z": 1.5}'}), Action(look_at=(1, 2, 1.5), view="ego")),
+        (("measure", {"measure": "[[1, 2], [3, 4]]"}), Action(measure=(Place(1, 2), Place(3, 4)))),
+        (("answer", {"answer": "B", "done": True}), Action(answer="B", answer_text="B", done=True)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("write", [hermes, coder, mistral], ids=lambda write: write.__name__)
+def test_calls_that_fit_their_schema_are_carried_out(write, call, action):
+    assert read(write(*call), ReplyForm(image_size=(64, 64))) == action
+
+
+def test_unknown_argument_beside_a_known_one_is_noted():
+    action = read(hermes("look", {"degrees": 30, "view": "top"}))
+    assert action.view == "top"
+    assert "degrees" in action.notes[0]
 
 
 @given(st.text(max_size=300))

@@ -12,7 +12,7 @@ from factories.servers import StubServer, chat_answers, model_server
 
 import render_agent
 from render_agent.dialogue.chat import image_piece, message, text
-from render_agent.dialogue.parsing.native_calls import TOOL_MARKS, call_text, split_calls
+from render_agent.dialogue.parsing.tool_calls import TOOL_MARKS, call_text, split_calls
 from render_agent.dialogue.reply import ReplyForm
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.engines.checkpoint.locate import find_model

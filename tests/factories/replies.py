@@ -6,11 +6,11 @@ from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.options import VIEW_TYPES
 
 
-def parse_reply(text, wanted="text", options=(), *, measures=False, finish_reason="stop"):
+def parse_reply(text, wanted="text", options=(), *, measures=False):
     """Parse a reply to a question whose answer has the form `wanted`."""
     form = ReplyForm(image_size=(640, 480) if measures else None)
     question = states.question(answer_form=wanted, options=tuple(options))
-    return JsonProtocol().parse(text, finish_reason, question, form)
+    return JsonProtocol().read(text, question, form)
 
 
 def reply_schema(kinds=VIEW_TYPES, *, measures=False, question=None):

@@ -16,7 +16,7 @@ from factories.runs import (
 )
 
 from render_agent.dialogue.chat import image_files
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.wording import general
 from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine

@@ -17,7 +17,7 @@ from factories.servers import LOOPBACK, free_port
 from tokenizers import Tokenizer
 
 import render_agent
-from render_agent.dialogue.parsing.native_calls import split_calls
+from render_agent.dialogue.parsing.tool_calls import split_calls
 from render_agent.engines.vllm.arguments import CPU_ENVIRONMENT, ENVIRONMENT
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

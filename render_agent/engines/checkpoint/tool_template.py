@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.chat import image_piece, message, text
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.reply import ReplyForm
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.errors import SetupError

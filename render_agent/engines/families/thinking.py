@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from render_agent.dialogue.parsing.native_calls import TOOL_MARKS
+from render_agent.dialogue.parsing.tool_calls import TOOL_MARKS
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO
 

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from render_agent.dialogue.chat import Blocks, Message
-from render_agent.dialogue.parsing.native_calls import call_text, decode_arguments
+from render_agent.dialogue.parsing.tool_calls import call_text, decode_arguments
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (

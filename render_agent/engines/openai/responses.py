@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
 from render_agent.engines.openai.chat_completions import OpenAIApi

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from render_agent.agents.verifiers.judge.rubric import Criterion, Mode, Rubric
 from render_agent.dialogue import chat
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.parsing.json_objects import strip_fence
+from render_agent.dialogue.parsing.replies import strip_fence
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Engine, Reply, Request, Scorer, Scores
