@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from functools import partial
 from math import isfinite
+from numbers import Number
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -595,6 +596,8 @@ def _yaml(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
+    if not isinstance(value, str | PathLike | Number):
+        raise ValueError(f"{short_repr(value)} is neither a text nor a number")
     return fspath(value) if isinstance(value, PathLike) else str(value)
 
 

@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from render_agent import registry
 from render_agent.errors import UsageError, os_errors
-from render_agent.options import OPTIONS, flag_of, parse_value
-from render_agent.util.reasons import did_you_mean, reason_of, short_repr
+from render_agent.options import OPTIONS, flag_of, parse_options, parse_value
+from render_agent.util.reasons import reason_of
 
 MAX_FILE_BYTES = 1 << 20  # maximum size of a YAML option file
 
@@ -93,11 +93,8 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
     }
 
 
-def options_of_file(file: str) -> dict[str, str | list[str]]:
-    """Return the options in a YAML file (`--config`) as they would be typed; null means not set.
-
-    A list contains the values of a repeatable option, or the parts of a list-valued option ("view_types: [ego, top]").
-    """
+def options_of_file(file: str) -> dict[str, Any]:
+    """Return the options in a YAML file (`--config`), parsed like keyword arguments; null means not set."""
     from render_agent.util.safe_parse import parse_yaml, read_bounded
 
     try:
@@ -111,24 +108,8 @@ def options_of_file(file: str) -> dict[str, str | list[str]]:
         raise UsageError(
             f"--config {file} must contain options. Write one per line, e.g. max_turns: 9"
         )
-    options: dict[str, str | list[str]] = {}
-    for key, value in (document or {}).items():
-        name = str(key).replace("-", "_")
-        if name not in OPTIONS:
-            suggestion = did_you_mean(name, OPTIONS)
-            raise UsageError(f"--config {file}: there is no option {short_repr(name)}{suggestion}")
-        if value is not None:
-            options[name] = _as_typed(name, value, file)
-    return options
-
-
-def _as_typed(name: str, value: Any, file: str) -> str | list[str]:
-    """Convert an option value from a file to its typed form."""
-    values = value if isinstance(value, list) else [value]
-    invalid = [part for part in values if not isinstance(part, str | int | float)]
-    several = isinstance(OPTIONS[name].default, tuple)
-    if invalid or (isinstance(value, list) and not several):
-        raise UsageError(f"--config {file}: {name} must be one value, not {short_repr(value)}")
-    texts = [str(part).lower() if isinstance(part, bool) else str(part) for part in values]
-    separator = OPTIONS[name].metadata.get("separator")
-    return texts if several and separator is None else (separator or "").join(texts)
+    options = {str(key).replace("-", "_"): value for key, value in (document or {}).items()}
+    try:
+        return parse_options(options)
+    except UsageError as error:
+        raise UsageError(f"--config {file}: {error}") from error

@@ -136,10 +136,10 @@ def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence)
     ("content", "sentence"),
     [
         ("max_turn: 1", "'max_turns'"),
-        ("max_turns: 3.7", "max_turns of --config"),
-        ("max_turns: true", "max_turns of --config"),
+        ("max_turns: 3.7", "wrong.yaml: --max-turns"),
+        ("max_turns: true", "wrong.yaml: --max-turns"),
         ("view_types: [1]", "'1'"),
-        ("quiet: perhaps", "quiet of --config"),
+        ("quiet: perhaps", "wrong.yaml: --quiet"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "wrong.yaml"),
     ],

@@ -31,15 +31,15 @@ def test_file_options_are_read_like_flags(tmp_path):
         """,
     )
     assert options_of_file(file) == {
-        "max_turns": "5",
+        "max_turns": 5,
         "batch_size": "auto",
-        "quiet": "true",
-        "temperature": "0.5",
-        "image_size": "320x240",
-        "view_types": "ego,top",
-        "type": ["object_counting"],
-        "id": ["5", "006x"],
-        "option": ["A. left", "B. right"],
+        "quiet": True,
+        "temperature": 0.5,
+        "image_size": (320, 240),
+        "view_types": ("ego", "top"),
+        "type": ("object_counting",),
+        "id": ("5", "006x"),
+        "option": ("A. left", "B. right"),
     }
 
 
@@ -55,10 +55,10 @@ def test_empty_file_has_no_options(tmp_path, content):
         ("max_turns", "options"),
         ("max_turns: 9\n\tseed: 1", "line 2"),
         ("? [a]\n: b", "YAML"),
-        ("max_turns: [1]", "max_turns"),
-        ("max_turns: {a: 1}", "max_turns"),
-        ("start: 2020-01-01", "start"),
-        ("type: [[a]]", "type"),
+        ("max_turns: [1]", "options.yaml: --max-turns"),
+        ("max_turns: {a: 1}", "--max-turns"),
+        ("start: 2020-01-01", "--start"),
+        ("type: [[a]]", "--type"),
     ],
 )
 def test_invalid_file_is_refused(tmp_path, content, reason):

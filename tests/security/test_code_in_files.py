@@ -266,8 +266,8 @@ def test_yaml_yields_bounded_plain_values(tmp_path, kind):
 
 def test_small_yaml_aliases_are_accepted(tmp_path):
     file = tmp_path / "options.yaml"
-    file.write_text("kinds: &k [ego, top]\n")
-    assert options_of_file(str(file)) == {"view_types": "ego,top"}
+    file.write_text("view_types: &k [ego, top]\n")
+    assert options_of_file(str(file)) == {"view_types": ("ego", "top")}
     assert engine_options(["extra_body={a: &x {b: 1}, c: *x}"]) == {
         "extra_body": {"a": {"b": 1}, "c": {"b": 1}}
     }
