@@ -148,7 +148,7 @@ def milliseconds(renderer: Renderer, scene: Scene, width: int, height: int) -> f
 @click.command()
 @click.option("--renderers", default="rasteriser,pyrender", show_default=True)
 @click.option("--scenes", default="150000f,1000000f,5000000f,1000000p,10000000p", show_default=True)
-@click.option("--image-sizes", "--pictures", default="640x480,1024x1024", show_default=True)
+@click.option("--image-sizes", default="640x480,1024x1024", show_default=True)
 @click.option("--rounds", default=5, show_default=True)
 @OUTPUT
 def main(renderers: str, scenes: str, image_sizes: str, rounds: int, output: Path | None) -> None:
