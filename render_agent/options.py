@@ -37,22 +37,13 @@ Group = Literal["questions", "engine", "dialogue", "choosing", "speed", "place",
 
 
 def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
-    """Declare an option as a field of RunConfig. A default of False makes a flag without a value.
+    """Declare an option as a field of RunConfig, with a default of False for a flag without a value.
 
-    Args:
-        group: Heading in `--help`. Options in the groups speed, place and display do not affect results.
-        default: Default value. A tuple makes the option repeatable.
-        text: Help text; `{names}` stands for the names of the parts of kind `names`.
-        **more: Further metadata:
-
-            - `metavar`: Placeholder of the value in `--help`.
-            - `choices`, `minimum`, `maximum`, `pattern`: Valid values; `pattern` is a regular expression.
-            - `separator`: Separates several values in one word.
-            - `part`: The kind of part that it names (see `registry`).
-            - `names`: The kind of part that its values start with.
-            - `path`: Which values are paths, a key of `IS_PATH`.
-            - `private`: True if it must not be published.
-            - `free`: True if it may change when a run is resumed although its group may not.
+    Options in the groups speed, place and display do not affect results. A tuple as default makes the option repeatable. In
+    the help text, `{names}` stands for the names of the parts of kind `names`. Further metadata: `metavar`, `choices`,
+    `minimum`, `maximum`, `pattern` (a regular expression), `separator` of several values in one word, `part` or `names` (the
+    kind of part that it names, or that its values start with; see `registry`), `path` (a key of IS_PATH), `private` (must
+    not be published), and `free` (may change when a run is resumed although its group may not).
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -481,12 +472,6 @@ def parse_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Parse options from Python like the corresponding flags.
 
     Lists can replace tuples, and paths can replace strings; None means not set.
-
-    Args:
-        options: Values by option name.
-
-    Raises:
-        UsageError: An option does not exist, or its value is invalid.
     """
     parsed: dict[str, Any] = {}
     for name, value in options.items():

@@ -31,34 +31,27 @@ from render_agent.scans.camera import Camera, MapCamera, Vector
 
 @dataclass(frozen=True)
 class Prompt:
-    """Builds the messages of a run; the instructions are the same for all its questions.
+    """Builds the messages of a run; the instructions are the same for all its questions."""
 
-    Attributes:
-        max_turns: Turns per question.
-        field_of_view: Horizontal field of view in degrees.
-        kinds: View types that the model may request; the first is the default. Empty if the model sees nothing. With
-            `num_initial_views`, the types of the views shown with the question.
-        num_initial_views: Number of predefined views shown with the question; 0 if the model chooses its views.
-        image_size: Width and height in pixels of the views that replies may measure in; None if measuring is off.
-        graph: True if the model reads a scene graph instead of seeing images.
-        start: Requested start position in metres; None if not specified.
-        wording: Templates of all texts.
-        protocol: How replies are requested and parsed.
-        tells_outcome: True if the model is told what its moves did and where it is after them.
-        image_turns: Number of most recent turns whose images stay in the prompt; None for all.
-    """
-
-    max_turns: int
-    field_of_view: float
+    max_turns: int  # turns per question
+    field_of_view: float  # horizontal field of view in degrees
     kinds: tuple[str, ...] = VIEW_TYPES
+    """View types that the model may request; the first is the default. Empty if the model sees nothing. With
+    `num_initial_views`, the types of the views shown with the question.
+    """
     num_initial_views: int = 0
+    """Number of predefined views shown with the question; 0 if the model chooses its views."""
     image_size: tuple[int, int] | None = None
-    graph: bool = False
-    start: Vector | None = None
+    """Width and height in pixels of the views that replies may measure in; None if measuring is off."""
+    graph: bool = False  # True if the model reads a scene graph instead of seeing images
+    start: Vector | None = None  # requested start position in metres; None if not specified
     wording: Wording = field(default_factory=general)
     protocol: ReplyProtocol = field(default_factory=JsonProtocol)
+    """How replies are requested and parsed."""
     tells_outcome: bool = True
+    """True if the model is told what its moves did and where it is after them."""
     image_turns: int | None = None
+    """Number of most recent turns whose images stay in the prompt; None for all."""
 
     @property
     def mode(self) -> Mode:
@@ -131,17 +124,13 @@ class Prompt:
         return "\n\n" + " ".join(advice) if advice else ""
 
     def opening(
-        self, question: Question, views: Sequence[View], camera: Camera, description: str = ""
+        self,
+        question: Question,
+        views: Sequence[View],  # the first views
+        camera: Camera,
+        description: str = "",
     ) -> list[Message]:
-        """Return the messages of turn 0: the instructions, then the question with the first views.
-
-        Args:
-            question: The question.
-            views: The first views.
-            camera: The start pose.
-            description: Text description of the scene that replaces views. It precedes the question, so that questions about
-                the same scene share a prompt prefix.
-        """
+        """Return the messages of turn 0: instructions, any text of the scene (a shared prefix), then the question with the views."""
         say = self.wording
         lines = [*([f"{description}\n"] if description else []), question.text]
         if question.options:
@@ -237,14 +226,12 @@ class Prompt:
         )
 
 
-def start_note(position: Vector, camera: Camera, wording: Wording) -> list[str]:
-    """Return a note if the camera could not start at the requested position; otherwise nothing.
-
-    Args:
-        position: Requested start position, (3,) metres, world frame.
-        camera: The actual start pose.
-        wording: Templates of all texts.
-    """
+def start_note(
+    position: Vector,  # requested start position, (3,) metres, world frame
+    camera: Camera,
+    wording: Wording,
+) -> list[str]:
+    """Return a note if the camera could not start at the requested position; otherwise nothing."""
     distance = math.dist(position, camera.position)
     if distance < 0.005:
         return []

@@ -49,11 +49,7 @@ class SceneSource(Protocol):
     """Provides scenes; a scene may be evicted and read again between calls."""
 
     def get(self, question: Question) -> Scene:
-        """Return the scene of a question.
-
-        Raises:
-            SceneError: The scan cannot be read.
-        """
+        """Return the scene of a question."""
         ...
 
 
@@ -62,35 +58,22 @@ class QuestionState:
     """The state of one question: its scene, camera and dialogue.
 
     Only `take`, `fail` and `retry` change it; all properties are derived.
-
-    Attributes:
-        question: The question.
-        scenes: Provides its scene.
-        max_turns: Upper bound on the number of turns.
-        blind: True if the model sees nothing; no scan is needed then.
-        protocol: How replies are sent back in the dialogue.
-        turns: The turns so far.
-        error: The error that stopped the question, if any.
-        lost_events: Engine events of requests that failed without a reply.
-        lost_tokens: Reply tokens of failed turns.
     """
 
     question: Question
     scenes: SceneSource
-    max_turns: int
+    max_turns: int  # upper bound on the number of turns
     blind: bool = field(default=False, kw_only=True)
+    """True if the model sees nothing; no scan is needed then."""
     protocol: ReplyProtocol = field(default_factory=JsonProtocol, kw_only=True)
+    """How replies are sent back in the dialogue."""
     turns: list[Turn] = field(default_factory=list)
-    error: str | None = None
-    lost_events: tuple[str, ...] = ()
+    error: str | None = None  # the error that stopped the question, if any
+    lost_events: tuple[str, ...] = ()  # engine events of requests that failed without a reply
     lost_tokens: Tokens = Tokens()
 
     def take(self, turn: Turn) -> None:
-        """Append the next turn.
-
-        Raises:
-            ValueError: The turn has the wrong number, or the question is not active.
-        """
+        """Append the next turn. Raises ValueError."""
         if not self.active or turn.number != len(self.turns):
             raise ValueError(
                 f"cannot add turn {turn.number} to question {self.question.id}:"
@@ -120,11 +103,7 @@ class QuestionState:
 
     @property
     def scene(self) -> Scene:
-        """The scene.
-
-        Raises:
-            SceneError: The scan cannot be read.
-        """
+        """The scene."""
         return self.scenes.get(self.question)
 
     @property

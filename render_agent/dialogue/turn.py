@@ -47,61 +47,41 @@ class Restated(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """One turn of one question: a line of `turns.jsonl`.
-
-    Attributes:
-        question_id: Id of the question.
-        number: Index of the turn, from 0 (`turn` in the log).
-        phase: The phase of the run.
-        views: The views shown in this turn.
-        messages: The messages added in this turn, without the reply.
-        reply: The chosen reply, verbatim.
-        action: The parsed reply, or why it could not be parsed.
-        feedback: The result of the action, as the model reads it next (`happened` in the log).
-        camera_before: The pose before the action, from which the views were rendered (`stood` in the log).
-        camera: The pose after the action.
-        outcome: The outcome of the move. None if the reply is malformed or ends the dialogue, if the model does not
-            move the camera, and in logs of older versions.
-        tokens: Tokens of all replies and verifiers.
-        seconds: Time spent.
-        batch_size: Requests in the model call that produced the reply.
-        finish: `length` if the reply ended at the token limit.
-        events: Engine faults that the turn recovered from, by kind.
-        evidence: Why this reply was chosen; None if there was only one.
-        sha256: Image file -> SHA-256, for every image that the turn mentions.
-        scan: In the first turn: how the scan was read, and the assumptions made.
-        probe: The model's beliefs after the turn; None if they were not requested.
-        blocks: The reply in the format of the API that returned it, if later requests must send it back verbatim.
-        restated: In the last turn: the request to restate its answer, and the reply; None if it was not requested.
-        error: Always None; see `Failure`.
-
-    Raises:
-        ValueError: The reply differs from that of the chosen candidate.
-    """
+    """One turn of one question: a line of `turns.jsonl`. Raises ValueError."""
 
     question_id: str
-    number: Count = msgspec.field(name="turn")
+    number: Count = msgspec.field(name="turn")  # index of the turn, from 0 (`turn` in the log)
     phase: Phase
-    views: tuple[View, ...]
-    messages: tuple[Message, ...]
+    views: tuple[View, ...]  # the views shown in this turn
+    messages: tuple[Message, ...]  # the messages added in this turn, without the reply
     reply: str
-    action: ParsedReply
+    action: ParsedReply  # the parsed reply, or why it could not be parsed
     feedback: str = msgspec.field(name="happened")
+    """The result of the action, as the model reads it next (`happened` in the log)."""
     camera_before: Camera = msgspec.field(name="stood")
+    """The pose before the action, from which the views were rendered (`stood` in the log)."""
     camera: Camera
     outcome: Outcome | None = None
-    tokens: Tokens = Tokens()
+    """The outcome of the move. None if the reply is malformed or ends the dialogue, if the model does not move
+    the camera, and in logs of older versions.
+    """
+    tokens: Tokens = Tokens()  # tokens of all replies and verifiers
     seconds: Seconds = Seconds()
     batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
-    finish: Literal["stop", "length"] = "stop"
-    events: tuple[str, ...] = ()
-    evidence: Evidence | None = None
+    """Requests in the model call that produced the reply."""
+    finish: Literal["stop", "length"] = "stop"  # `length` if the reply ended at the token limit
+    events: tuple[str, ...] = ()  # engine faults that the turn recovered from, by kind
+    evidence: Evidence | None = None  # why this reply was chosen; None if there was only one
     sha256: dict[ImageFile, Digest] = {}
-    scan: tuple[str, ...] = ()
+    """Image file -> SHA-256, for every image that the turn mentions."""
+    scan: tuple[str, ...] = ()  # in the first turn: how the scan was read, and the assumptions made
     probe: Probe | None = None
+    """The model's beliefs after the turn; None if they were not requested."""
     blocks: Blocks = ()
+    """The reply in the format of the API that returned it, if later requests must send it back verbatim."""
     restated: Restated | None = None
-    error: None = None
+    """In the last turn: the request to restate its answer, and the reply; None if it was not requested."""
+    error: None = None  # always None; see `Failure`
 
     def __post_init__(self) -> None:
         if self.evidence is not None:
@@ -143,25 +123,17 @@ class Turn(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """The error that stopped a question before a turn; also a line of `turns.jsonl`.
-
-    Attributes:
-        question_id: Id of the question.
-        number: Index of the turn that could not be completed (`turn` in the log).
-        phase: The phase of the run.
-        error: One sentence.
-        events: Engine faults that preceded the error, by kind.
-        tokens: Tokens of the replies that preceded the error; None in logs of older versions.
-        of_scene: True if reading or rendering the scan caused the error; not logged.
-    """
+    """The error that stopped a question before a turn; also a line of `turns.jsonl`."""
 
     question_id: str
     number: Count = msgspec.field(name="turn")
+    """Index of the turn that could not be completed (`turn` in the log)."""
     phase: Phase
     error: str
-    events: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()  # engine faults that preceded the error, by kind
     tokens: Tokens | None = None
-    of_scene: bool = False
+    """Tokens of the replies that preceded the error; None in logs of older versions."""
+    of_scene: bool = False  # True if reading or rendering the scan caused the error; not logged
 
 
 LogLine = Turn | Failure  # a line of turns.jsonl

@@ -375,12 +375,7 @@ def reject_code(config: RunConfig, source: str) -> None:
 
 
 def describe_engine(config: RunConfig) -> dict[str, Any]:
-    """Return the engine's metadata for the run record, without loading any weights.
-
-    Raises:
-        SetupError: The engine does not exist, or its model is missing.
-        UsageError: The engine does not have one of the options.
-    """
+    """Return the engine's metadata for the run record, without loading any weights."""
     options = engine_options(config.engine_option)
     if options and not engine_traits(config.engine).has_options:
         raise UsageError(
@@ -402,17 +397,7 @@ def describe_engine(config: RunConfig) -> dict[str, Any]:
 
 
 def start_engine(config: RunConfig, questions: Sequence[Question], workload: Workload) -> Engine:
-    """Build the selected engine and load its model.
-
-    Args:
-        config: The run options.
-        questions: The questions of the run.
-        workload: Expected size of the dialogues. Not passed to engines of packages.
-
-    Raises:
-        SetupError: The engine does not exist, or its model cannot be loaded.
-        UsageError: An engine option is malformed.
-    """
+    """Build the selected engine and load its model."""
     engine_options(config.engine_option)
     maker = engine_maker(config.engine)
     extra_arguments = (workload,) if isinstance(maker, EngineMaker) else ()
@@ -435,12 +420,7 @@ def model_digest(description: Mapping[str, Any]) -> str | None:
 
 
 def model_file(config: RunConfig, digests: Digests) -> InputFile | None:
-    """Return the current state of a local model; None if the run has none.
-
-    Args:
-        config: The options of the run.
-        digests: Digests of the models of the run, by name.
-    """
+    """Return the current state of a local model; None if the run has none."""
     from render_agent.engines.checkpoint.locate import describe_model
 
     traits = engine_traits(config.engine)

@@ -194,12 +194,7 @@ QUESTION_OPTIONS = {"ply", "question", "option", "up", "unit", "annotations"}
 
 
 def check_options(options: Mapping[str, Any], *, single: bool = False) -> None:
-    """Raise UsageError if an option has no effect in an environment, which the user would not notice.
-
-    Args:
-        options: The options that the user passed.
-        single: True for an environment of one question.
-    """
+    """Raise UsageError if an option has no effect in an environment, which the user would not notice."""
     for name, value in options.items():
         if value is None or name not in OPTIONS:
             continue

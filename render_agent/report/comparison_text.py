@@ -46,14 +46,7 @@ def direction(entry: Mapping[str, Any]) -> str:
 
 
 def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
-    """Return a sentence with the verdict: whether run b is better or worse than run a.
-
-    Args:
-        pair: The comparison.
-        a: Name of its run a in the sentence.
-        b: Name of its run b.
-        of_several: True if p is corrected for several comparisons.
-    """
+    """Return a sentence with the verdict: whether run b is better or worse than run a."""
     entry = pair["differences"][OFFICIAL_RAW]
     points, name = entry["difference"], row_names(pair["differences"])[OFFICIAL_RAW]
     if entry["p_holm"] is None:
@@ -166,13 +159,11 @@ def _scenes(number: int) -> str:
     return f"{number:,} scene{'' if number == 1 else 's'}"
 
 
-def table_cells(pairs: Sequence[Pair], letters: Sequence[str]) -> list[list[str]]:
-    """Return the rows of a table of scores and differences, headings first.
-
-    Args:
-        pairs: The comparisons with the first run.
-        letters: Names of the runs in the heads.
-    """
+def table_cells(
+    pairs: Sequence[Pair],  # the comparisons with the first run
+    letters: Sequence[str],
+) -> list[list[str]]:
+    """Return the rows of a table of scores and differences, headings first."""
     reference, *other_letters = letters
     rows = [["score (%)"]]
     for letter in other_letters:

@@ -34,16 +34,6 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
 
     Each line has an `id` (number or string) and a `prediction` (string, number or null for no
     answer). Numbers are kept as written.
-
-    Args:
-        path: The predictions file.
-        questions: The questions that the predictions answer.
-
-    Returns:
-        Unparsed predictions by question id.
-
-    Raises:
-        QuestionsError: The file cannot be read, a line is malformed, or an id is unknown or repeated.
     """
     try:
         lines = read_bounded(path).decode("utf-8-sig").split("\n")
@@ -79,18 +69,7 @@ def score_predictions(
     predictions: Mapping[str, str | None],
     parser: str = OFFICIAL,
 ) -> dict[str, Any]:
-    """Score predictions. A question without a prediction scores 0.
-
-    Args:
-        questions: All questions of the benchmark. Those without ground truth are ignored.
-        predictions: Answers by question id.
-        parser: How answers are parsed, a key of `PARSERS`.
-
-    Returns:
-        A mapping with the keys of a run's results. `official` and `official_raw`, which are equal because
-        predictions are not parsed, always use the official parser; all other scores use `parser`. `types` maps each
-        type to its score in percent.
-    """
+    """Score predictions. A question without a prediction scores 0."""
     scorable = [question for question in questions if is_scorable(question)]
     official = _scored_answers(scorable, predictions, OFFICIAL)
     scores = score_figures(

@@ -30,12 +30,7 @@ POSE_PREFIX = " " * 6 + "at "  # prefix of the pose that a candidate leads to
 
 
 def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
-    """Yield the views, the reply and the feedback of a turn, and the scores of its candidates if it has several.
-
-    Args:
-        folder: The run folder, to which file names are relative.
-        turn: A line of `turns.jsonl`.
-    """
+    """Yield the views, the reply and the feedback of a turn, and the scores of its candidates if it has several."""
     if isinstance(turn, Failure):
         yield f"error: {turn.error}"
         return
@@ -94,10 +89,6 @@ def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:
     """Yield a line that says how the reply was chosen, then one line per candidate. `>` marks the chosen one.
 
     A candidate that was scored or rendered is followed by the pose it leads to and its image.
-
-    Args:
-        folder: The run folder, to which file names are relative.
-        evidence: The candidates of the turn.
     """
     yield f"chosen ({evidence.agent}): {explain_choice(evidence)}"
     labels = [member.label for member in members(evidence)]

@@ -68,9 +68,6 @@ class RunData:
     """One run on disk, finished or not; `RunLog` writes it.
 
     Every part is read only once, on first use. Call `reload` to update a run in progress.
-
-    Raises:
-        RunLogError: The folder is not a run folder, has another format, or is damaged.
     """
 
     finished: (
@@ -195,14 +192,7 @@ class RunData:
         return changes
 
     def refuse_changes(self, *, scenes: bool) -> None:
-        """Check that the run can be combined with others.
-
-        Args:
-            scenes: True if the scenes are needed too.
-
-        Raises:
-            RunLogError: The questions, or files of scenes, have changed since the run started.
-        """
+        """Check that the run can be combined with others."""
         changes = [] if self.changed_questions is None else [self.changed_questions]
         if scenes:
             of_scenes = [*self.changed_scans, *self.changed_annotations]
@@ -399,14 +389,7 @@ class RunData:
         marks: Marks = NO_MARKS,
         reuse: str | None = None,
     ) -> dict[str, Any]:
-        """Compute the results of the given questions of this run.
-
-        Args:
-            states: The questions.
-            parser: As in `results`.
-            marks: As in `results`.
-            reuse: KV cache reuse reported by the engine at the end; by default, from earlier results or the record.
-        """
+        """Compute the results of the given questions of this run."""
         if reuse is None:
             with suppress(RunLogError):
                 reuse = (self.stored_results or {}).get("reuse")
@@ -448,16 +431,7 @@ def _damage(file: Path, remedy: str) -> Iterator[None]:
 
 
 def find_run(output: Path, name: str, remedy: str = NO_RUNS) -> RunData:
-    """Return a run.
-
-    Args:
-        output: Folder of the run folders.
-        name: `recent`, a name or a path.
-        remedy: End of the error message if there are no runs.
-
-    Raises:
-        RunLogError: There is no such run.
-    """
+    """Return a run."""
     if name == "recent":
         runs = list_runs(output)
         if not runs:

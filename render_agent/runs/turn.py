@@ -51,23 +51,15 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class TurnTaker:
-    """Takes the turns of a run's questions.
-
-    Attributes:
-        engine: Answers the requests.
-        log: Records the turns.
-        config: How replies are generated.
-        agent: Chooses the move of each turn among the replies.
-        tools: The prompt, the views and the verifiers.
-        probe: Beliefs to probe after each turn, outside the dialogue; None for none.
-    """
+    """Takes the turns of a run's questions."""
 
     engine: Engine
     log: TurnLog
     config: RunConfig
-    agent: Agent
-    tools: Tools
+    agent: Agent  # chooses the move of each turn among the replies
+    tools: Tools  # the prompt, the views and the verifiers
     probe: ProbePlan | None = None
+    """Beliefs to probe after each turn, outside the dialogue; None for none."""
 
     def take(
         self,
@@ -76,21 +68,7 @@ class TurnTaker:
         cost: TurnCost,
         admit: Callable[[Request], Iterable[Need]] = lambda request: (),
     ) -> Generator[Need, Any, Turn]:
-        """Take the next turn of a question and record it.
-
-        Args:
-            state: The question, which is updated after the turn is logged.
-            phase: The phase of the run.
-            cost: Collects replies and verdicts as they arrive.
-            admit: Called with the first request before it is made, and may wait; raises an exception if the turn may not
-                be taken.
-
-        Returns:
-            The turn.
-
-        Raises:
-            RenderAgentError: A view, a reply or a verdict failed; the state is unchanged.
-        """
+        """Take the next turn of a question, log it, then update the state. `admit` may wait before the first request, or refuse it."""
         observation: NextViews = yield Draw(partial(self.tools.views.observe, state))
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.images.get)
@@ -247,11 +225,7 @@ class TurnTaker:
         )
 
     def _follow(self, steps: Generator[Need, Any, T], cost: TurnCost) -> Generator[Need, Any, T]:
-        """Serve the requests of an agent and return its result. Side dialogues are retired once answered.
-
-        Raises:
-            RenderAgentError: A reply failed.
-        """
+        """Serve the requests of an agent and return its result. Side dialogues are retired once answered."""
         served_value: Any = None
         while True:
             try:
@@ -320,14 +294,7 @@ def read_candidates(
 def respond(
     context: TurnContext, action: Action | Malformed, prompt: Prompt, *, cut_off: bool = False
 ) -> tuple[str, Camera, Outcome | None]:
-    """Apply an action. Return the feedback for the model, the next camera, and the outcome of the move.
-
-    Args:
-        context: The turn, before the state is updated.
-        action: The parsed reply.
-        prompt: Wording of the feedback.
-        cut_off: True if the reply reached the token limit.
-    """
+    """Apply an action. Return the feedback for the model, the next camera, and the outcome of the move."""
     state, observation, say = context.state, context.observation, prompt.wording
     feedback = [say("feedback.cut_off")] if cut_off else []
     if isinstance(action, Malformed):

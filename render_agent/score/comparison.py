@@ -27,15 +27,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QuestionInputs:
-    """Inputs of a question that are not columns of its row.
+    """Inputs of a question that are not columns of its row."""
 
-    Attributes:
-        text: Its text, options and further correct answers.
-        files: SHA-256 of the files that its scene was read from, by path; None if they were not recorded.
-    """
-
-    text: tuple[str, ...]
+    text: tuple[str, ...]  # its text, options and further correct answers
     files: Mapping[str, str | None] | None = None
+    """SHA-256 of the files that its scene was read from, by path; None if they were not recorded."""
 
     def other_files(self, other: QuestionInputs) -> list[str]:
         """Return the scene files that differ from those of the same question in another run."""
@@ -50,21 +46,16 @@ class QuestionInputs:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run of a comparison.
-
-    Attributes:
-        name: The run's name.
-        results: The content of its `results.json`.
-        options: Options that affect results, by name; unknown ones are missing.
-        inputs: The text and the scan of each question, by id; unknown ones are missing.
-        question_files: SHA-256 of the files that the questions were read from, by path; unknown ones are missing.
-    """
+    """One run of a comparison."""
 
     name: str
     results: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that affect results, by name; unknown ones are missing."""
     inputs: Mapping[str, QuestionInputs] = field(default_factory=dict)
+    """The text and the scan of each question, by id; unknown ones are missing."""
     question_files: Mapping[str, str | None] = field(default_factory=dict)
+    """SHA-256 of the files that the questions were read from, by path; unknown ones are missing."""
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -103,11 +94,7 @@ def incomparable(a: Side, b: Side) -> list[str]:
 
 
 def differing_questions(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the shared ids of questions that differ between two runs and must not be paired.
-
-    Returns:
-        Ids whose questions differ; and id -> differing files, for questions about other scans.
-    """
+    """Return the ids whose questions differ between two runs, and id -> differing files for questions about other scans."""
     ours, theirs = a.rows, b.rows
     differing_ids, other_scans = set(), {}
     for key in [key for key in ours if key in theirs]:
@@ -132,16 +119,9 @@ def differing_options(a: Side, b: Side) -> dict[str, list[Any]]:
 def compare(a: Side, b: Side) -> dict[str, Any]:
     """Compare run b with run a over the questions that both have scored, in percentage points.
 
-    Args:
-        a: The reference run.
-        b: The run to compare with it.
-
-    Returns:
-        `differences` has an entry per named mean, task and type: scores `a` and `b`, `difference` (b minus a), its 95 %
-        `interval` and two-sided `p` over scenes (None with too few scenes), `p_holm` (see `correct_p_values`), the standard
-        `error`, and `scenes`. `mcnemar` has exact tests on multiple choice (McNemar 1947, binomial form), overall and
-        by type; they treat questions of one scene as independent. `changed` lists the questions that only one run
-        answered correctly.
+    `differences` has, for every named mean, task and type, `a`, `b`, `difference` (b minus a), its 95 % `interval`, `p`,
+    `p_holm`, standard `error` and `scenes`. `mcnemar` has exact tests on multiple choice (McNemar 1947, binomial form), which
+    treat questions of one scene as independent. `changed` lists the questions that only one run answered correctly.
     """
     pairs = pair_rows(a, b)
     comparison = {
@@ -162,17 +142,7 @@ def compare(a: Side, b: Side) -> dict[str, Any]:
 
 
 def compare_with_warnings(a: Side, b: Side, *, anyway: bool, anyway_option: str) -> dict[str, Any]:
-    """Compare run b with run a and add `warnings`: the reasons why they are not comparable.
-
-    Args:
-        a: The reference run.
-        b: The run to compare with it.
-        anyway: Compare the common questions even if the runs are not comparable.
-        anyway_option: The option that sets `anyway`, for the error message.
-
-    Raises:
-        UsageError: The runs are not comparable and `anyway` is False, or they have no scored question in common.
-    """
+    """Compare run b with run a and add `warnings`: the reasons why they are not comparable."""
     reasons = incomparable(a, b)
     if reasons and not anyway:
         raise UsageError(
@@ -192,11 +162,6 @@ def ladder(sides: Sequence[Side]) -> dict[str, Any] | None:
     """Return the gains between runs that differ only in `--tools`; None for other runs.
 
     All scores are over the questions scored in every run.
-
-    Returns:
-        `rungs`: run, tools, tokens and turns per question, least help first. `types`: for each mean, task and type, the
-        `scores` in percent and the `gains` from one rung to the next, in the format of `compare`, with Holm's
-        correction over all gains of types.
     """
     rungs = {side.options.get("tools", LADDER[0]): side for side in sides}
     if len(rungs) < max(2, len(sides)) or not set(rungs) <= set(LADDER):
@@ -275,10 +240,6 @@ def mcnemar(only_a: int, only_b: int) -> float:
     """Return the exact two-sided p value of McNemar's test.
 
     Under the null hypothesis, each discordant question favours either run with probability one half.
-
-    Args:
-        only_a: Number of questions that only run a answered correctly.
-        only_b: Number of questions that only run b answered correctly.
     """
     number, fewer = only_a + only_b, min(only_a, only_b)
     num_outcomes: int = 2**number

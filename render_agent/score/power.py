@@ -20,15 +20,15 @@ MIN_PILOT_SCENES = 16
 MAX_SCENES = 10_000_000  # search limit of `scenes_needed`
 
 
-def power_of(difference: float, deviation: float, scenes: int) -> float:
+def power_of(
+    difference: float,
+    # standard deviation of the per-scene contribution to the difference, in points
+    deviation: float,
+    scenes: int,
+) -> float:
     """Return the power of a two-sided paired t test over scenes at p ≤ 5 %.
 
     T has scenes − 1 degrees of freedom and noncentrality difference · √scenes / deviation (Cohen 1988).
-
-    Args:
-        difference: True difference of scores, in points.
-        deviation: Standard deviation of the per-scene contribution to the difference, in points.
-        scenes: Number of scenes.
     """
     from scipy import special
 
@@ -62,11 +62,6 @@ def deviation_interval(deviation: float, kurtosis: float, scenes: int) -> tuple[
     """Return the 95 % confidence interval of a standard deviation (Bonett 2006), with a quantile of Student's t.
 
     The kurtosis accounts for tails that are heavier or lighter than those of a normal distribution.
-
-    Args:
-        deviation: Standard deviation of a sample.
-        kurtosis: Kurtosis of the sample, 3 for a normal distribution.
-        scenes: Size of the sample.
     """
     from scipy import special
 
@@ -90,15 +85,6 @@ def plan(
     The per-scene deviation of the run's score is error · √scenes. The deviation of a difference between runs is √(2
     (1 − r)) times larger if both vary equally with correlation r. Both are estimated from the scenes of the run, so
     every number has a 95 % interval (null above MOST_SCENES).
-
-    Args:
-        results: Results of a run.
-        difference: The difference to detect, in points.
-        power: The power to reach, from 0 to 1.
-        comparison: Comparison with a second run; its measured deviation replaces the assumed correlations.
-
-    Raises:
-        UsageError: There are too few scenes, or they do not differ.
     """
     entry = (
         results["errors"].get(OFFICIAL_RAW)

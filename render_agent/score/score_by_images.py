@@ -20,13 +20,6 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
 
     A question counts with the latest answer of the turns that had shown at most this many images, and as wrong if there
     was none. The last point is the score of the questions.
-
-    Args:
-        states: The scored questions.
-
-    Returns:
-        One mapping per point: `images`; `ended`, the number of questions that had ended; `score`, the mean over tasks in
-        percent; and `interval`, its 95 % confidence interval over scenes, None for too few scenes or without any answer.
     """
     histories = [_answer_scores(state) for state in states]
     totals = [sum(len(turn.views) for turn in state.turns) for state in states]

@@ -105,16 +105,7 @@ def lenient_line(results: Mapping[str, Any]) -> str | None:
 
 
 def summary(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, Any]:
-    """Return every named mean of the scores, in percent.
-
-    Args:
-        scores: The scores.
-        macro: Key of the mean over tasks; `official` only if the official parser read the answers.
-
-    Returns:
-        The means; `tasks`, the benchmark's eight, and `types`, its ten; `intervals` (95 %, over scenes) by mean, task and
-        type, None with too few scenes; `errors`, the standard errors behind the intervals.
-    """
+    """Return every named mean of the scores, in percent."""
     tally = tally_scores(scores)
     estimates = make_estimates(tally)
     names = {MACRO: macro}

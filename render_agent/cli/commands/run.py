@@ -36,12 +36,7 @@ FAILED = 1  # exit code if questions failed
 
 
 def new_run(config: RunConfig, *, browser: bool = False) -> int:
-    """Start a run and complete it; return the exit code.
-
-    Args:
-        config: Options of the run.
-        browser: Open the page of the human engine in the browser.
-    """
+    """Start a run and complete it; return the exit code."""
     run = start_run(config.absolute(), reads_scan=True)
     return _print_end(run_with_progress(run, browser=browser), run)
 
@@ -77,13 +72,7 @@ def _print_end(results: Mapping[str, Any], run: Run) -> int:
 def run_with_progress(
     run: Run, *, browser: bool = False, resume_command: str | None = None
 ) -> dict[str, Any]:
-    """Complete a run while showing progress, and return its results.
-
-    Args:
-        run: The run.
-        browser: Open the page of the human engine in the browser.
-        resume_command: Command that resumes the run, printed if it is stopped; by default, --continue.
-    """
+    """Complete a run while showing progress, and return its results."""
     console = _console()
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:

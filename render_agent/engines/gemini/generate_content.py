@@ -41,13 +41,10 @@ from render_agent.options import RunConfig
 
 @dataclass(frozen=True, slots=True)
 class GeminiOptions(RemoteOptions):
-    """Options for the Gemini API.
-
-    Attributes:
-        result_images: True if function responses contain images, which models before Gemini 3 reject.
-    """
+    """Options for the Gemini API."""
 
     result_images: bool = True
+    """True if function responses contain images, which models before Gemini 3 reject."""
 
 
 class GenerateContent(ChatApi):

@@ -37,17 +37,14 @@ PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIOptions(RemoteOptions):
-    """Options for requests to servers that speak OpenAI's protocol.
-
-    Attributes:
-        api: `chat` (chat completions) or `responses` (OpenAI's Responses API).
-        max_tokens_field: Name of the field that limits the tokens of a reply; by default
-            `max_completion_tokens` for OpenAI's own servers and if `reasoning_effort` is set.
-        image_detail: `low` or `high`.
-    """
+    """Options for requests to servers that speak OpenAI's protocol."""
 
     api: Literal["chat", "responses"] = "chat"
+    """`chat` (chat completions) or `responses` (OpenAI's Responses API)."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    """Name of the field that limits the tokens of a reply; by default `max_completion_tokens` for OpenAI's own
+    servers and if `reasoning_effort` is set.
+    """
     reasoning_effort: str | None = None
     top_p: Positive | None = None
     image_detail: str | None = None
@@ -150,16 +147,13 @@ def _job_result(line: Any) -> tuple[Any, int, Any]:
 
 
 def wire_messages(
-    messages: Sequence[Message], png: Callable[[Any], str], detail: str | None = None
+    messages: Sequence[Message],
+    png: Callable[[Any], str],  # returns the PNG of the value of `image`, in base64
+    detail: str | None = None,
 ) -> list[dict[str, Any]]:
     """Convert messages to the format of chat completions.
 
     A single text becomes a plain string, which all servers support.
-
-    Args:
-        messages: The messages of a request.
-        png: Returns the PNG of the value of `image`, in base64.
-        detail: Value of the field `detail` of images.
     """
 
     def convert(piece: Mapping[str, str]) -> dict[str, Any]:
@@ -234,12 +228,7 @@ def request_fields(
 
 
 def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
-    """Return the text of a message, or its refusal, and its tool calls, after a <think> block.
-
-    Args:
-        message: The message.
-        has_tools: True if the request declared tools. Otherwise a call stands for its arguments.
-    """
+    """Return the text of a message, or its refusal, and its tool calls, after a <think> block."""
     content = message.get("content")
     text = _text(content) or _text(message.get("refusal"))
     calls = _functions(message)

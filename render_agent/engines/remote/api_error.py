@@ -45,14 +45,7 @@ class RequestError(Exception):
 
 
 class ApiError(Exception):
-    """A failed request.
-
-    Attributes:
-        status: HTTP status; 0 without a usable response.
-        text: Body of the response.
-        headers: Headers of the response.
-        failure: What failed without a usable response: `timeout`, `unreachable` or `unreadable`; None otherwise.
-    """
+    """A failed request: its HTTP status (0 without a response), or what failed: `timeout`, `unreachable` or `unreadable`."""
 
     def __init__(
         self,

@@ -37,13 +37,7 @@ MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 
 
 class ChatApi(ABC):
-    """The wire format of one API, with the options of a run.
-
-    Attributes:
-        model: Name of the model.
-        options: The engine options.
-        thinking: Value of `--thinking`.
-    """
+    """The wire format of one API, with the options of a run."""
 
     service: ClassVar[Service]
     """Address and keys of the hosted service."""
@@ -60,22 +54,20 @@ class ChatApi(ABC):
         self.thinking = thinking
 
     @abstractmethod
-    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
-        """Return the SDK's client for a server, without retries.
-
-        Args:
-            endpoint: The server.
-            timeout: Seconds per request; None uses the options.
-        """
+    def connect(
+        self,
+        endpoint: Endpoint,
+        timeout: float | None = None,  # seconds per request; None uses the options
+    ) -> Any:
+        """Return the SDK's client for a server, without retries."""
 
     @abstractmethod
-    def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
-        """Return the conversation of a request.
-
-        Args:
-            request: The request.
-            image: Returns the PNG of an image file, in base64.
-        """
+    def messages(
+        self,
+        request: Request,
+        image: Callable[[str], str],  # returns the PNG of an image file, in base64
+    ) -> list[dict[str, Any]]:
+        """Return the conversation of a request."""
 
     @abstractmethod
     def fields(

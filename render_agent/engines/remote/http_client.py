@@ -37,10 +37,6 @@ def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
     Redirects are not followed, because they would send the key and the prompts to another server. Every response that
     is not a success raises ApiError, as does one that is too large or too slow. An error inside a success gets the
     status of its code.
-
-    Args:
-        endpoint: The server.
-        seconds: Limit for the time until a response is complete.
     """
     most = MAX_JOB_BYTES if endpoint.for_jobs else MAX_RESPONSE_BYTES
 
@@ -90,15 +86,7 @@ def decompress(body: bytes, most: int = MAX_RESPONSE_BYTES) -> bytes:
 def sdk_client(
     sdk: Any, make: Callable[..., Any], endpoint: Endpoint, seconds: float, connect_seconds: float
 ) -> Any:
-    """Return a client of OpenAI's or Anthropic's SDK for one server, without retries.
-
-    Args:
-        sdk: The module.
-        make: Its client class, with the key.
-        endpoint: The server.
-        seconds: Seconds that the server may be silent, and until a response is complete.
-        connect_seconds: Seconds to connect.
-    """
+    """Return a client of OpenAI's or Anthropic's SDK for one server, without retries."""
     http_client = sdk.DefaultAsyncHttpxClient(
         # Surplus bytes after a response would be read as the response to the connection's next request.
         limits=sdk.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
@@ -114,15 +102,7 @@ def sdk_client(
 
 
 def query_server(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
-    """Return what a server reports about itself and the model.
-
-    Returns:
-        `url`, and if available `owned_by`, `max_model_len`, `root` and `version`; `note` if the server does not list
-        the model, which many servers accept under other names.
-
-    Raises:
-        SetupError: The server is unreachable or rejects the key.
-    """
+    """Return what a server reports about itself and the model."""
     return run_in_thread(_look_up(endpoint, api))
 
 

@@ -94,17 +94,16 @@ class RemoteEngine:
     All connections are in one thread with its own event loop, so that `close` cancels every request immediately.
     Temporary faults are retried; the SDKs' own retries are off. A question stays on one server, whose prefix cache
     contains its dialogue, until that server is abandoned; EngineError is raised when no server is left.
-
-    Args:
-        api: The API that the servers speak.
-        endpoints: The servers.
-        batch_size: Maximum number of concurrent requests; None for 64 per server.
     """
 
     capabilities = Capabilities(streaming=True, guided_decoding=True)
 
     def __init__(
-        self, api: ChatApi, endpoints: Sequence[Endpoint], batch_size: int | None = None
+        self,
+        api: ChatApi,
+        endpoints: Sequence[Endpoint],
+        # maximum number of concurrent requests; None for 64 per server
+        batch_size: int | None = None,
     ) -> None:
         self.api = api
         self.name = api.service.engine
@@ -266,23 +265,19 @@ class RemoteEngine:
         has_grown = messages > earlier and images[: len(earlier_images)] == earlier_images
         return has_grown and max_tokens >= MIN_CONTEXT and 0.75 * max_tokens < tokens <= max_tokens
 
-    async def _send(self, request: Request, samples: int, seed: int, events: list[str]) -> Reply:
-        """Send a request to the question's server, or to another one if that is lost.
+    async def _send(
+        self,
+        request: Request,
+        samples: int,
+        seed: int,
+        events: list[str],  # gets one entry per retry
+    ) -> Reply:
+        """Send a request to the question's server, or to another one if that is lost. Raises RequestError.
 
         If the server rejects an optional field or the system message, the request is adapted and sent again; the
         server's later requests are adapted from the beginning. The answer's events name what was adapted.
 
         Temporary faults are retried after a delay.
-
-        Args:
-            request: The request.
-            samples: Number of samples to request.
-            seed: Seed of the samples.
-            events: Gets one entry per retry.
-
-        Raises:
-            RequestError: This request failed.
-            EngineError: All servers are lost.
         """
         api, retries = self.api, 0
         request = await self._in_thread(encodable, request)
@@ -373,15 +368,7 @@ class RemoteEngine:
         request: Request,
         applied: frozenset[str],
     ) -> bool:
-        """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again.
-
-        Args:
-            server: The server.
-            error: The error.
-            fields: The fields of the rejected request.
-            request: What it was converted from.
-            applied: The adaptations that it was sent with.
-        """
+        """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again."""
         if error.status not in ADAPTABLE or error.fault is Fault.TOO_LONG:
             return False
         event = find_adaptation(error.body, fields, request, self.api)

@@ -21,14 +21,7 @@ from render_agent.util.safe_parse import parse_json, read_bounded
 
 
 def find_policy(model: str) -> NamedPolicy:
-    """Return the policy for a value of `--model`.
-
-    Args:
-        model: A registered name, or the path of a file that `policy_of_file` accepts.
-
-    Raises:
-        SetupError: There is no such policy or file, or the file cannot be read or imported.
-    """
+    """Return the policy for a value of `--model`."""
     if model in registry.names("scripted policy"):
         policy: NamedPolicy = registry.load("scripted policy", model)
         return policy
@@ -61,13 +54,7 @@ def policy_files(model: str) -> list[InputFile]:
 
 
 class ReplayPolicy:
-    """Replays prepared replies.
-
-    Args:
-        replies: Lists of replies by question id, one reply per turn, and one more to restate the last answer if that
-            is requested. The key `*` applies to all other questions. After the last reply of a list, that reply is
-            repeated.
-    """
+    """Replays lists of replies, one per turn, by question id; `*` is for all others. The last reply of a list is repeated."""
 
     def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
         self.replies = replies
@@ -81,15 +68,7 @@ class ReplayPolicy:
 
 
 def policy_of_file(path: Path) -> NamedPolicy:
-    """Return the policy that a file defines.
-
-    Args:
-        path: A .py file with a function `policy(questions, seed)`, or a .json or .jsonl file that
-            `read_replies` accepts.
-
-    Raises:
-        SetupError: The file cannot be read or imported.
-    """
+    """Return the policy that a file defines."""
     if path.suffix == ".py":
         return _import_policy(path)
     replies = read_replies(path)
@@ -100,9 +79,6 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     """Return the replies in a .json or .jsonl file by question id.
 
     The entries have the form {"id": …, "replies": [text or object, …]}; the id "*" applies to all other questions.
-
-    Raises:
-        SetupError: The file cannot be read or is malformed.
     """
     try:
         with os_errors(SetupError, f"read {path}"):

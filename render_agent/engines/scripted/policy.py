@@ -42,16 +42,10 @@ class NamedPolicy:
     """True if the policy may be run with `--probe`, because it states what it believes."""
 
     def __call__(
-        self, questions: Sequence[Question], seed: int = 0, config: RunConfig | None = None
+        self,
+        questions: Sequence[Question],
+        seed: int = 0,
+        config: RunConfig | None = None,  # the run options; None outside a run
     ) -> Policy:
-        """Build the policy.
-
-        Args:
-            questions: The questions of the run.
-            seed: Seed of all random choices.
-            config: The run options; None outside a run.
-
-        Raises:
-            QuestionsError: An annotation file has an unknown format.
-        """
+        """Build the policy."""
         return self.make(questions, seed, config)

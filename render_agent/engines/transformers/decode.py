@@ -26,20 +26,15 @@ from render_agent.engines.transformers.sequences import Sample
 
 
 class Decoder:
-    """Runs decoding steps: adds the newest token of every row to the cache and returns the next logits.
-
-    Args:
-        axes: Position axes per token, 1 or 3.
-        suppressed: Tokens that are never generated.
-        fixed_rows: Rows of every call, including padding; None for as many as there are.
-    """
+    """Runs decoding steps: adds the newest token of every row to the cache and returns the next logits."""
 
     def __init__(
         self,
         model: Any,
         cache: KVCache,
-        axes: int,
+        axes: int,  # position axes per token, 1 or 3
         suppressed: Sequence[int],
+        # rows of every call, including padding; None for as many as there are
         fixed_rows: int | None = None,
     ) -> None:
         self.model = model

@@ -55,11 +55,6 @@ class TransformersEngine(BatchingEngine):
 
     Requests of similar length are batched, as many as fit in memory. A batch that does not fit is halved, and later
     batches are smaller, too. Raises EngineError if the device is lost.
-
-    Args:
-        batch_size: Maximum number of rows per call; None for as many as fit in memory.
-        options: Engine options; `memory_fraction` of the memory stays free, and `most_rows` limits the rows.
-        vision: Caches vision features between turns.
     """
 
     name = "transformers"
@@ -69,6 +64,7 @@ class TransformersEngine(BatchingEngine):
         self,
         loaded: LoadedModel,
         *,
+        # maximum number of rows per call; None for as many as fit in memory
         batch_size: int | None = None,
         options: Mapping[str, Any] | None = None,
         memory: DeviceMemory | None = None,

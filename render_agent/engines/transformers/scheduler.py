@@ -41,14 +41,6 @@ class Scheduler:
     """Runs samples through one model. `reading` are the samples to prefill next, `active` those being generated.
 
     Raises EngineError if the device is lost.
-
-    Args:
-        most_rows: Maximum number of dialogues in progress.
-        read_tokens: Prompt tokens per prefill call.
-        longest: Length in tokens of the longest dialogue that CUDA graphs support.
-        deliver: Called with each sample and its reply.
-        note: Called with the kind of each recovered fault.
-        shapes: Fixed shapes of all calls; None for shapes that fit the work.
     """
 
     def __init__(
@@ -56,10 +48,11 @@ class Scheduler:
         loaded: LoadedModel,
         cache: KVCache,
         most_rows: int,
-        read_tokens: int,
+        read_tokens: int,  # prompt tokens per prefill call
         longest: int,
         deliver: Callable[[Sample, Reply], None],
         note: Callable[[str], None],
+        # fixed shapes of all calls; None for shapes that fit the work
         shapes: FixedShapes | None = None,
     ) -> None:
         self.loaded = loaded

@@ -27,13 +27,7 @@ WRONGLY_ANSWERED = (Cause.MISJUDGED, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Ca
 def belief_diagnosis(
     state: QuestionState, diagnosis: Diagnosis, truth: str | None
 ) -> BeliefDiagnosis | None:
-    """Score the beliefs of a question; return None if it was not probed.
-
-    Args:
-        state: The question with its turns.
-        diagnosis: Its diagnosis without beliefs.
-        truth: Ground truth for the images as shown, which may be mirrored.
-    """
+    """Score the beliefs of a question; return None if it was not probed."""
     if not any(turn.probe for turn in state.turns):
         return None
     boxes = boxes_by_category(diagnosis)
@@ -64,21 +58,10 @@ def _cause_from_beliefs(
     state: QuestionState,
     diagnosis: Diagnosis,
     first_turns: Mapping[int, int],
-    probes: Sequence[ScoredProbe],
+    probes: Sequence[ScoredProbe],  # readable probes in order
     truth: str | None,
 ) -> tuple[Cause, str] | None:
-    """Explain a wrong answer by the model's beliefs.
-
-    Args:
-        state: The question with its turns.
-        diagnosis: Its diagnosis without beliefs.
-        first_turns: First turn in which each clearly seen box was clearly visible, by index in `diagnosis.boxes`.
-        probes: Readable probes in order.
-        truth: Ground truth for the images as shown.
-
-    Returns:
-        The cause and a detail such as the object and the turn, or None if the beliefs do not explain the answer.
-    """
+    """Explain a wrong answer by the model's beliefs."""
     groups = _groups(diagnosis)
     is_solvable = base_question_type(state.question) in SOLVED_TYPES
     has_boxes = diagnosis.saw_all is not None
@@ -159,20 +142,12 @@ def _first_seen_turn(group: Group, diagnosis: Diagnosis, first_turns: Mapping[in
 def diagnose(
     state: QuestionState,
     visibility: Visibility,
-    size: tuple[int, int],
+    size: tuple[int, int],  # width and height of the images in pixels
     *,
     truth: str | None,
     passive: bool = False,
 ) -> Diagnosis:
-    """Diagnose one question.
-
-    Args:
-        state: The question with its turns.
-        visibility: Its turns, with measured visibility if available.
-        size: Width and height of the images in pixels.
-        truth: Ground truth for the images as shown, which may be mirrored.
-        passive: True if the views were preselected, so the camera does not move.
-    """
+    """Diagnose one question."""
     question = state.question
     turns = tuple(visibility.turns)
     named = named_categories(question)

@@ -25,27 +25,13 @@ Part = tuple[float, float, str]  # contributions to the numerator and denominato
 def summarize_diagnoses(
     states: Sequence[QuestionState],
     diagnoses: Mapping[str, Diagnosis],
-    size: tuple[int, int],
+    size: tuple[int, int],  # width and height of the images in pixels
 ) -> dict[str, Any]:
-    """Summarize the diagnoses of a run, without counterparts.
+    """Summarize the diagnoses of a run without counterparts: over `all` questions, by type in `types`, `contrasts`, `beliefs`.
 
-    Args:
-        states: The questions of the run.
-        diagnoses: Diagnoses by question id.
-        size: Width and height of the images in pixels.
-
-    Returns:
-        Figures over `all` questions, by question type in `types`, and `beliefs` if the run was probed;
-        `contrasts` between wrong and right answers. The first two contain:
-
-        - `questions`, and `causes` (number of questions by cause).
-        - `seen`: right and wrong answers and percentage of right ones, depending on whether every
-          named object was seen clearly (`well`) or not (`not_well`).
-        - `coverage`: mean share of the room's visible surface seen by each turn; a finished question
-          keeps its last value.
-        - `turns_to_see`: mean number of turns until every named object was seen clearly.
-        - `premature`, `blocked`, `returns`, `repairs`: totals.
-        - `metres`, `degrees`: mean per question.
+    `causes` counts questions by cause. `seen` has the answers and the share of right ones, by whether all named objects were
+    seen clearly. `coverage` is the mean share of visible surface by turn. `premature`, `blocked`, `returns` and `repairs` are
+    totals; `metres` and `degrees` are means per question.
     """
     originals = own_diagnoses(states, diagnoses)
     original_states = [state for state in states if state.id in originals]
@@ -126,12 +112,8 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
 def _belief_figures(rows: Sequence[Judged], size: tuple[int, int]) -> dict[str, Any]:
     """Return the agreement of beliefs with visibility, and of answers with beliefs.
 
-    Returns:
-        - `seen_found`: percentage of clearly seen named objects that are on the last map; by turn in `turns`.
-        - `follows`: percentage of answers that agree with the one implied by the last map.
-        - `answer`, `own_answer`: mean official score of the given answers and of those implied by the
-          last maps, over the questions that have both; `own_answer_gain`: the mean of the second minus the first, and
-          its `p` over scenes.
+    `seen_found` is the percentage of clearly seen named objects on the last map, by turn in `turns`; `follows` that of answers
+    that agree with the one implied by the last map. `answer` and `own_answer` are mean scores of given and implied answers.
     """
     turns = max((probe.turn for *_, belief in rows for probe in belief.probes), default=-1) + 1
     scenes = [(belief, state, state.question.scene) for state, _, belief in rows]
@@ -203,11 +185,7 @@ def _seen_found(rows: Sequence[Judged], size: tuple[int, int], turn: int) -> Ite
 
 
 def cause_table(figures: Mapping[str, Any]) -> PlainTable:
-    """Return a table of the number of questions by cause and question type.
-
-    Args:
-        figures: As returned by `summarize_diagnoses`.
-    """
+    """Return a table of the number of questions by cause and question type."""
     totals = figures["all"]["causes"]
     causes = [c for c in Cause if c in ALWAYS_SHOWN or totals[str(c)]]
     table = PlainTable("Why answers are right or wrong", "question type", "n", *map(str, causes))

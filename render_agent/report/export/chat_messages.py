@@ -32,16 +32,7 @@ def message_lines(
     thinking: bool = True,
     truth: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield one record per dialogue. Questions without a reply are skipped.
-
-    Args:
-        runs: The runs.
-        folder: Image paths are relative to this folder.
-        absolute: Write absolute image paths instead.
-        thinking: Keep thinking blocks in the replies.
-        truth: Include the ground truth for the scene as shown, which may be mirrored. The score also refers to that
-            scene.
-    """
+    """Yield one record per dialogue. Questions without a reply are skipped."""
     for run, state, row, base in _questions(runs, folder, absolute):
         if state.turns:
             yield {
@@ -61,12 +52,6 @@ def pair_lines(
 
     Each record has the dialogue so far as `prompt`, one reply each as `chosen` and `rejected`, and
     the `scores` of both by verifier and member. Scores are comparable only within a record.
-
-    Args:
-        runs: The runs.
-        folder: Image paths are relative to this folder.
-        absolute: Write absolute image paths instead.
-        thinking: Keep thinking blocks in the replies.
     """
     for run, state, row, base in _questions(runs, folder, absolute):
         metadata = {name: getattr(row, name) for name in ("type", "scene", "status")}
@@ -86,12 +71,7 @@ def _questions(
 
 
 def dialogue(state: QuestionState, thinking: bool) -> list[Message]:
-    """Return all messages as sent to the model, with the reply of each turn.
-
-    Args:
-        state: The question with its turns.
-        thinking: Keep thinking blocks in the replies. They are never sent back to the model.
-    """
+    """Return all messages as sent to the model, with the reply of each turn."""
     messages: list[Message] = []
     for turn in state.turns:
         for sent, reply in turn.exchanges:

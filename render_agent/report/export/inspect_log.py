@@ -29,18 +29,7 @@ ImageUrl = Callable[[str], str]
 
 
 def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool = False) -> None:
-    """Write a run as an Inspect AI log. Scores are from 0 to 1, as usual in Inspect.
-
-    Args:
-        run: The run.
-        file: The log file; its suffix (.eval or .json) selects the format.
-        diagnoses: Diagnoses by question id.
-        embed: Embed images in the log. Inspect's viewer shows embedded images, but only the paths of others.
-
-    Raises:
-        SetupError: inspect_ai is not installed.
-        OSError: An image is missing or the log cannot be written.
-    """
+    """Write a run as an Inspect AI log. Scores are from 0 to 1, as usual in Inspect."""
     require("an Inspect log", "inspect_ai")
     from inspect_ai import log
 

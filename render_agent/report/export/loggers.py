@@ -47,12 +47,7 @@ class RunLogger(ABC):
 
     @abstractmethod
     def __init__(self, folder: RunData, *, overwrite: bool) -> None:
-        """Create the run in the tracker, or reopen it if it exists.
-
-        Args:
-            folder: The run folder.
-            overwrite: True if all steps will be logged again from the run folder.
-        """
+        """Create the run in the tracker, or reopen it if it exists."""
 
     @abstractmethod
     def log(self, figures: Mapping[str, float], step: int) -> None:
@@ -280,15 +275,13 @@ def final_scalars(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 @contextmanager
-def logged(run: Run, observer: Observer, say: Say, note: Say = logger.info) -> Iterator[Observer]:
-    """Context manager for an observer that also logs the run to the trackers of `--log-to`.
-
-    Args:
-        run: A new or resumed run.
-        observer: Receives all events first.
-        say: Called with a warning if a tracker fails.
-        note: Called with a hint on how to view the run in each tracker.
-    """
+def logged(
+    run: Run,
+    observer: Observer,  # receives all events first
+    say: Say,
+    note: Say = logger.info,
+) -> Iterator[Observer]:
+    """Context manager for an observer that also logs the run to the trackers of `--log-to`."""
     if not run.config.log_to:
         yield observer
         return

@@ -30,26 +30,12 @@ def write_rerun(
     name: str,
     state: QuestionState,
     images: Path,
-    scene: Scene | None,
-    facts: Facts | None,
-    size: tuple[int, int],
+    scene: Scene | None,  # the scene; None if it was not shown or is missing
+    facts: Facts | None,  # ground-truth boxes, in the scan's frame
+    size: tuple[int, int],  # width and height of a view in pixels
     file: Path,
 ) -> None:
-    """Write one question as a recording with the timelines `turn` and `view`, numbered as in the log.
-
-    Args:
-        name: Name of the run.
-        state: The question with its turns.
-        images: Folder to which the files of views are relative.
-        scene: The scene; None if it was not shown or is missing.
-        facts: Ground-truth boxes, in the scan's frame.
-        size: Width and height of a view in pixels.
-        file: The recording to write.
-
-    Raises:
-        SetupError: rerun is not installed.
-        OSError: An image is missing or the recording cannot be written.
-    """
+    """Write one question as a recording with the timelines `turn` and `view`, numbered as in the log."""
     require("a Rerun recording", "rerun")
     import rerun
 

@@ -30,30 +30,16 @@ MIN_SPAN = 20  # percentage points of the vertical axis, so that small differenc
 
 
 class Curves(NamedTuple):
-    """The rows of a sweep as curves over a numeric option.
-
-    Attributes:
-        option: Name of the option.
-        values: Its values in ascending order.
-        rows: The rows of each curve by value. Curves differ in other options, which label them.
-    """
+    """The rows of a sweep as curves over a numeric option."""
 
     option: str
     values: list[str]
     rows: dict[str, dict[str, Row]]
+    """The rows of each curve by value. Curves differ in other options, which label them."""
 
 
 def write_sweep_plot(sweep: Sweep, rows: Sequence[Row]) -> Path | None:
-    """Plot the complete rows of a sweep in the folder of its runs; return the file, None if there are none.
-
-    Args:
-        sweep: The sweep.
-        rows: Its figures, from `sweep_rows`.
-
-    Raises:
-        SetupError: matplotlib is not installed.
-        RunLogError: The file cannot be written.
-    """
+    """Plot the complete rows of a sweep in the folder of its runs; return the file, None if there are none."""
     scored = [row for row in rows if row["status"] == COMPLETE and row["official_raw"] is not None]
     if not scored:
         return None

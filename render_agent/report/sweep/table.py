@@ -41,15 +41,7 @@ CAPTION = (
 
 
 def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
-    """Return the figures of each row of a sweep.
-
-    Args:
-        sweep: The sweep.
-        started: Runs of the started cells, by label.
-
-    Raises:
-        RunLogError: A log is damaged.
-    """
+    """Return the figures of each row of a sweep."""
     runs = {row: _runs(cells, started) for row, cells in sweep.rows.items()}
     sides = {row: side_of(row_runs) for row, row_runs in runs.items() if row_runs}
     base = sides.get(sweep.baseline)

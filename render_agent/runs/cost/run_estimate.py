@@ -50,16 +50,15 @@ class RunEstimate:
     """Model of the judge; None if it is that of the run."""
 
 
-def estimate(parts: Parts, num_questions: int, opening: Sequence[Message]) -> RunEstimate:
+def estimate(
+    parts: Parts,
+    num_questions: int,
+    opening: Sequence[Message],  # messages of the first turn of a question
+) -> RunEstimate:
     """Return upper bounds on the requests and tokens of a run.
 
     With a prefix cache, instructions are cached from the second question on, each turn's prompt starts with that of the
     previous turn, and the samples of a turn share their prompt.
-
-    Args:
-        parts: Parts of the run.
-        num_questions: Number of questions.
-        opening: Messages of the first turn of a question.
     """
     config, agent = parts.config, parts.agent
     turns, reply = config.max_turns, config.max_new_tokens

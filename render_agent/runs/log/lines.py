@@ -44,12 +44,9 @@ def line_to_json(line: LogLine) -> dict[str, Any]:
 
 
 def replay(lines: Iterable[LogLine], states: Mapping[str, QuestionState]) -> None:
-    """Apply all logged lines to the states of their questions.
+    """Apply all logged lines to the states of their questions. Raises ValueError.
 
     A question whose last line is an error remains failed.
-
-    Raises:
-        ValueError: A line does not fit its question.
     """
     for number, line in enumerate(lines, start=1):
         state = states.get(line.question_id)

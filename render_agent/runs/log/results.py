@@ -133,11 +133,7 @@ def _beliefs(
 def beliefs_of(
     states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
 ) -> dict[str, list[ScoredProbe]]:
-    """Return the scored probes of all probed questions by id.
-
-    Raises:
-        QuestionsError: The box files have changed since the run started.
-    """
+    """Return the scored probes of all probed questions by id."""
     probed_states = _probed_states(states)
     known_facts, truths = _known_facts(probed_states, stress, facts)
     return {state.id: probes_of(state, known_facts, truths) for state in probed_states}

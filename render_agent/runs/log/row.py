@@ -116,15 +116,7 @@ def row_of(
     stress: ImageStress | None = None,
     billing: Billing = UNPRICED,
 ) -> Row:
-    """Return the row of a question.
-
-    Args:
-        state: The question with its turns.
-        parser: Parser of the answer, a key of PARSERS.
-        marks: Scores from a judge by question id.
-        stress: Image stress test of the run, if any.
-        billing: Gives the cost of the question.
-    """
+    """Return the row of a question."""
     question, score = state.question, score_of(state, parser, marks=marks)
     shown_truth, shown_score = question.ground_truth, score
     if (

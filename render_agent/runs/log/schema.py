@@ -19,12 +19,7 @@ Interval = tuple[Score, Score] | None
 
 
 def check_format(path: Path, record: Any) -> None:
-    """Raise RunLogError if this version cannot read a run folder.
-
-    Args:
-        path: The run folder.
-        record: Content of its `config.json`.
-    """
+    """Raise RunLogError if this version cannot read a run folder."""
     fields = record if isinstance(record, dict) else {}
     number, program = fields.get("format"), truncate(str(fields.get("program")), 40)
     if type(number) is not int:

@@ -40,27 +40,16 @@ CAMERA_UP: Axis = "-y"
 
 def load_scene(
     path: Path,
-    id: str | None = None,
+    id: str | None = None,  # name of the scene; None uses the file name
     up: Up = AUTO,
     unit: AnyUnit = AUTO,
 ) -> Scene:
-    """Load the scene in a scan file, in any format of `readers.FORMATS`.
+    """Load the scene, in metres with z up, in a scan file of any format of `readers.FORMATS`.
+
+    `up` auto uses what the file or its format specifies, else z; of a mesh, the one of y and z that has a floor at the bottom.
 
     Scans without colours are shaded, very large clouds are thinned, scans far from zero are shifted (see
     `Scene.origin`), and ScanNet meshes are aligned with the text file next to them.
-
-    Args:
-        path: Scan file.
-        id: Name of the scene; None uses the file name.
-        up: Up axis of the file. "auto" uses what the file specifies, else the format's axis or z; of a mesh, the other one of
-            y and z if only that has a floor at the bottom.
-        unit: Unit of the coordinates. "auto" uses what the file or its format specifies, else metres.
-
-    Returns:
-        The scene in metres with z up.
-
-    Raises:
-        SceneError: The file is not a valid scan, or its size is impossible for a room and no unit was given.
     """
     path = Path(path)
     try:

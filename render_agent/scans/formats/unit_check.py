@@ -32,15 +32,14 @@ QUANTILES = (0.01, 0.99)
 SAMPLED_POINTS = 65536
 
 
-def refuse_too_wide(points: NDArray[Any], path: Path, metres: float, *, declared: bool) -> None:
-    """Raise SceneError if a scan is far too wide for a room, ignoring outliers.
-
-    Args:
-        points: (n, 3) metres.
-        path: The scan file, for the message.
-        metres: Length of the file's unit in metres, as it was interpreted.
-        declared: Whether the user specified the unit with `--unit`.
-    """
+def refuse_too_wide(
+    points: NDArray[Any],  # (n, 3) metres
+    path: Path,
+    metres: float,  # length of the file's unit in metres, as it was interpreted
+    *,
+    declared: bool,
+) -> None:
+    """Raise SceneError if a scan is far too wide for a room, ignoring outliers."""
     low, high = np.quantile(points[:: max(1, len(points) // SAMPLED_POINTS)], QUANTILES, axis=0)
     size = (high - low).astype(np.float64)
     if _too_large(size, declared=declared):

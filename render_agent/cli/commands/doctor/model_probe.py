@@ -17,17 +17,9 @@ MAX_RELATIVE_ERROR = 0.03
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """Test a model and return its faults.
+    """Test a model; return the `seconds` taken, and why `batch`, `reuse` or `reproducible` replies differ (None: equal).
 
     Prompts are one token longer than multiples of 32, because GPU kernels have failed at such lengths before.
-
-    Returns:
-        `batch`: why requests in a batch get different replies than single ones, or None. `reuse`: why a reused KV cache
-        changes replies, or None. `reproducible`: why `--reproducible on` is not possible, or None. `seconds`: duration
-        of the test.
-
-    Raises:
-        SetupError: The model cannot be loaded.
     """
     from render_agent.engines.transformers.model.load import open_model
 

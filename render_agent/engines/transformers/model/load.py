@@ -136,7 +136,7 @@ def open_model(
     *,
     revision: str | None = None,
     dtype: str = "auto",
-    device: str = "auto",
+    device: str = "auto",  # auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N
     max_model_len: int | None = None,
     tensor_parallel: int = 1,
     options: Mapping[str, Any] | None = None,
@@ -147,13 +147,6 @@ def open_model(
     """Load a model: a bundled name, a directory, or a name on the hub, with the options of a run.
 
     Raises SetupError if it cannot be loaded, and UsageError if an option is not valid.
-
-    Args:
-        dtype: auto, float32, bfloat16 or float16; auto is float32 on a CPU, otherwise the dtype of the weights.
-        device: auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N.
-        options: Engine options.
-        pretrained: The model if it is already loaded.
-        script: Returns predetermined replies, for benchmarks.
     """
     options = dict(options or {})
     reject_tensor_parallel(tensor_parallel)

@@ -75,21 +75,15 @@ Pairs = Sequence[Mapping[str, Any]]
 
 
 def write_comparison(
-    runs: Sequence[RunData], pairs: Pairs, folder: Path, *, diagnose: bool = True
+    runs: Sequence[RunData],
+    pairs: Pairs,  # the comparison of each later run with the first, from `compare_alike`
+    folder: Path,
+    *,
+    diagnose: bool = True,
 ) -> Path:
     """Write the pages of a comparison and return the path of the index page.
 
     The pages refer to the images in the run folders.
-
-    Args:
-        runs: Two or more runs of the same questions.
-        pairs: The comparison of each later run with the first, from `compare_alike`.
-        folder: The folder to write to.
-        diagnose: Measure visibility for the questions with changed outcomes.
-
-    Raises:
-        UsageError: Too many runs.
-        RunLogError: A file cannot be written.
     """
     if len(runs) > MAX_RUNS:
         raise UsageError(f"cannot compare {len(runs)} runs: the maximum is {MAX_RUNS}")

@@ -67,13 +67,7 @@ def shared_trait(
     diagnoses: Mapping[str, Diagnosis],
     scenes: Mapping[str, Hashable],
 ) -> Finding | None:
-    """Return the first trait that most wrong answers have, if significantly fewer right answers have it.
-
-    Args:
-        traits: The contrasts of the diagnoses, with corrected p values.
-        diagnoses: Diagnoses by question id.
-        scenes: Scene of each question by id.
-    """
+    """Return the first trait that most wrong answers have, if significantly fewer right answers have it."""
     rows = {row["trait"]: row for row in traits}
     for trait in TRAITS:
         row = rows.get(trait.name)

@@ -28,12 +28,7 @@ DRACO_FACES = -1  # key of the faces among Draco-compressed attributes
 
 
 class GltfFile:
-    """A GLB or glTF file of `size` bytes: its JSON `tree`, and access to its accessors and buffers.
-
-    Raises:
-        SceneError: A chunk is longer than the file, or its version is not 2.
-        Exception: Whatever Python raises on a malformed file.
-    """
+    """A GLB or glTF file of `size` bytes: its JSON `tree`, and access to its accessors and buffers."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
@@ -179,11 +174,7 @@ def _check_version(path: Path, version: object) -> None:
 
 
 def _chunks(path: Path, data: memoryview) -> tuple[memoryview, memoryview | None]:
-    """Return the JSON and the binary chunk of a GLB file, ignoring bytes after them.
-
-    Raises:
-        SceneError: A chunk is longer than the file.
-    """
+    """Return the JSON and the binary chunk of a GLB file, ignoring bytes after them."""
     chunks: list[memoryview] = []
     offset = 12
     while offset + 8 <= len(data) and len(chunks) < 2:

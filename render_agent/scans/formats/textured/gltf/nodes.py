@@ -75,20 +75,13 @@ BYTES_PER_VALUE = 12  # of a position
 POINTS, TRIANGLES, STRIP, FAN = 0, 4, 5, 6  # primitive modes; lines are skipped
 
 
-def read_gltf(path: Path, size: int, *, in_child: bool) -> Scan:
-    """Read a GLB or glTF file of `size` bytes, with the file's axes (y up).
-
-    Args:
-        path: The file.
-        size: Its size in bytes.
-        in_child: Whether this is a child process.
-
-    Raises:
-        NeedsChildProcess: The file needs a child process.
-        SceneError: It is too large, or needs an unsupported extension.
-        ScanRejectedError: Its images are too large.
-        Exception: Whatever Python raises on a malformed file.
-    """
+def read_gltf(
+    path: Path,
+    size: int,  # its size in bytes
+    *,
+    in_child: bool,
+) -> Scan:
+    """Read a GLB or glTF file of `size` bytes, with the file's axes (y up). Raises NeedsChildProcess."""
     with _schema_errors():
         return _read(path, size, in_child=in_child)
 
@@ -258,12 +251,7 @@ def _check_promises(gltf: GltfFile) -> None:
 
 
 def _check_sizes(gltf: GltfFile, placements: Sequence[Placement], *, in_child: bool) -> None:
-    """Check the number of vertices and face corners in all instances together.
-
-    Raises:
-        SceneError: There are far more than in the meshes themselves.
-        NeedsChildProcess: There are many, and this is not a child process.
-    """
+    """Check the number of vertices and face corners in all instances together. Raises NeedsChildProcess."""
     times: Counter[int] = Counter()
     for placement in placements:
         times[placement.mesh] += placement.count
@@ -360,13 +348,13 @@ def _faces(
     return faces
 
 
-def _vertex_light(colours: NDArray[Any], screen: bool) -> FloatArray:
+def _vertex_light(
+    colours: NDArray[Any],  # (n, 3) or (n, 4)
+    screen: bool,
+) -> FloatArray:
     """Return the linear light, (n, 3), of a primitive's vertex colours.
 
-    Args:
-        colours: (n, 3) or (n, 4).
-        screen: Whether they are sRGB. The standard requires linear values, but trimesh, Open3D, MeshLab and
-            CloudCompare write scanned colours as unconverted bytes on meshes without an image.
+    glTF requires linear values, but most scanning programs write sRGB bytes on meshes without an image (`screen`).
     """
     if colours.dtype.kind == "u":  # not marked as normalised, which other readers ignore, too
         colours = colours / np.float64(np.iinfo(colours.dtype).max)
