@@ -46,8 +46,8 @@ def test_gymnasium_accepts_the_environments(name, options):
 
 
 TURN, UNREADABLE = '{"rotation_angle_degrees": 20}', "not json"
-ANSWER = '{"answer": "2", "done": true}'
-ACTIONS = [(TURN, TURN), (TURN, UNREADABLE), (ANSWER, TURN), (TURN, TURN), (TURN, TURN)]
+ANSWER, WAIT = '{"answer": "2", "done": true}', '{"answer": "2", "view": "ego"}'
+ACTIONS = [(TURN, TURN), (TURN, UNREADABLE), (ANSWER, WAIT), (TURN, TURN), (TURN, TURN)]
 OPTIONS = {"benchmark": "rooms", "scene": "room00", "type": "object_counting", "limit": 2}
 OPTIONS |= {"image_size": "48x32", "max_turns": 3, "start": "middle"}
 
@@ -92,7 +92,8 @@ def test_infos_of_different_steps_are_joined(expected):
     _, _, terminated, truncated, infos = expected[3]
     assert (terminated, truncated) == ([True, False], [False, True])
     assert infos["_outcome"] == [False, True]
-    assert infos["answer"] == ["2", None]
+    assert infos["answer"] == ["2", "2"]
+    assert "answer" not in expected[2][4]
     assert all(infos["ground_truth"])
     assert expected[2][4]["_malformed"] == [False, True]
     assert "malformed" not in expected[1][4]

@@ -61,8 +61,8 @@ class ScriptedEngine(BatchingEngine):
     def _texts(self, requests: Sequence[Request]) -> list[object]:
         """Return what the policy gives for each request: a text, one text per sample, or an exception."""
         reply_all = getattr(self.policy, "reply_all", None)
-        batch = [] if reply_all is None else [r for r in requests if not self._believes(r)]
-        if not batch:
+        batch = [request for request in requests if not self._believes(request)]
+        if reply_all is None or not batch:
             return [_attempt(self._text, request) for request in requests]
         replies = _attempt(reply_all, batch)
         if isinstance(replies, Exception):
