@@ -112,7 +112,8 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     truth = (
         "unknown" if question.ground_truth is None else in_words(question, question.ground_truth)
     )
-    verdict = "" if score is None else f": {result_label(score)} (score {figure(100 * score)})"
+    label = result_label(question, state.answer_text, score)
+    verdict = "" if score is None else f": {label} (score {figure(100 * score)})"
     console.print(f"ground truth: {truth}{verdict}")
     print_caveats([state], console)
     print_scan(state, console)

@@ -102,15 +102,15 @@ def describe_cause(diagnosis: Diagnosis, parts: Parts) -> str:
 def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
     """Return a sentence that explains why an answer is wrong; None if it is not wrong or the cause is unknown."""
     if diagnosis.detail:
-        return f"Wrong: {diagnosis.cause}. {diagnosis.detail.capitalize()}."
+        return f"{diagnosis.cause.capitalize()}. {diagnosis.detail.capitalize()}."
     objects = join_names(unseen_objects(diagnosis, size))
     unseen_text = f"{objects} clearly" if objects else "enough of the room"  # room-size questions
     return {
-        Cause.STOPPED_EARLY: f"Wrong: it finished with turns left before seeing {unseen_text}.",
-        Cause.NEVER_LOOKED: f"Wrong: it used all turns without seeing {unseen_text}.",
-        Cause.MISJUDGED: "Wrong: it saw every named object clearly but misjudged the answer.",
+        Cause.STOPPED_EARLY: f"It finished with turns left before seeing {unseen_text}.",
+        Cause.NEVER_LOOKED: f"It used all turns without seeing {unseen_text}.",
+        Cause.MISJUDGED: "It saw every named object clearly but misjudged the answer.",
         Cause.FORM: "Its answer is right, but not in the form that VSI-Bench's script reads.",
-        Cause.NO_ANSWER: "Wrong: it gave no readable answer.",
+        Cause.NO_ANSWER: "It gave no readable answer.",
     }.get(diagnosis.cause)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from render_agent.dialogue.question import Question
 from render_agent.report.diagnosis.model import Cause
 from render_agent.runs.log.row import Row
 from render_agent.score.comparison import RIGHT
@@ -47,11 +48,24 @@ def outcome_label(row: Row | None) -> str:
     return "right" if row.score >= RIGHT else "wrong"
 
 
-def result_label(score: float | None) -> str:
-    """Describe the score of an answer, 0 to 1, in the words of `outcome_label`; "partly right" counts as right."""
+# `outcome_label` -> its name for people; numbers have scores between right and wrong
+OUTCOME_LABELS = {
+    "right": "score at least 50 %",
+    "wrong": "score below 50 %",
+    "open": "not scored",
+}
+
+
+def result_label(question: Question, answer: str | None, score: float | None) -> str:
+    """Describe the score of an answer: right or wrong for choices, for example "1.3 for 1.8: 40 %" for numbers."""
     if score is None:
         return "not scored"
-    return "right" if score == 1 else "partly right" if score >= RIGHT else "wrong"
+    if question.answer_form == "letter":
+        return "right" if score >= RIGHT else "wrong"
+    points = f"{100 * score:.0f} %"
+    if question.answer_form == "text":
+        return points
+    return f"{answer or 'no answer'} for {question.ground_truth}: {points}"
 
 
 def sort_types(types: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
 # scores in percent and their labels; computed by `_parts`
 SHARES = {
     "readable": "readable (%)",
-    "found": "recall (%)",
+    "found": "found (%)",
     "right": "precision (%)",
     "invented": "invented (%)",
     "doubled": "duplicates (%)",
@@ -198,7 +198,7 @@ def summarize_steps(steps: Sequence[ProbeStep | None]) -> dict[str, Any]:
 def summarize_beliefs(beliefs: Mapping[str, Any], probes: Mapping[str, int]) -> str:
     """Summarize the final beliefs of a run in one sentence for the terminal."""
     templates = (
-        ("found", "recall {:.0f} %"),
+        ("found", "found {:.0f} %"),
         ("right", "precision {:.0f} %"),
         ("position_metres", "position error {:.2f} m"),
         ("exact_counts", "exact counts {:.0f} %"),

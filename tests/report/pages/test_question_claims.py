@@ -4,13 +4,13 @@ import re
 
 import pytest
 from factories.reports import run_rooms
+from factories.states import question
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import unseen_objects
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
 from render_agent.report.pages.labels import result_label
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.score.comparison import RIGHT
 from render_agent.tasks.question_types import COUNTING_TYPE
 
 
@@ -58,24 +58,24 @@ def test_one_rule_for_several_objects_of_a_name(run):
 
 
 @pytest.mark.parametrize(
-    ("score", "text"),
+    ("form", "score", "text"),
     [
-        (1.0, "right"),
-        (0.5, "partly right"),
-        (0.9, "partly right"),
-        (0.4, "wrong"),
-        (0.0, "wrong"),
-        (None, "not scored"),
+        ("letter", 1.0, "right"),
+        ("letter", 0.0, "wrong"),
+        ("number", 0.4, "1.3 for 1.8: 40 %"),
+        ("number", 1.0, "1.3 for 1.8: 100 %"),
+        ("text", 0.25, "25 %"),
+        ("number", None, "not scored"),
     ],
 )
-def test_words_of_results(score, text):
-    assert result_label(score) == text
-    assert score is None or text.endswith("right") == (score >= RIGHT)
+def test_words_of_results(form, score, text):
+    asked = question(answer_form=form, ground_truth="1.8")
+    assert result_label(asked, "1.3", score) == text
 
 
 def test_show_and_the_page_use_the_same_words(run, type_in):
     for state in run.states:
         code, out, err = type_in("show", run.path, state.id, folder=run.path.parent)
         assert code == 0, err
-        result_text = re.search(r"^ground truth: .*: ([a-z ]+) \(score", out, re.MULTILINE)[1]
+        result_text = re.search(r"^ground truth: [^:]*: (.*) \(score", out, re.MULTILINE)[1]
         assert result_text == QuestionView(state, run.rows[state.id], None, None, run.parts).result

@@ -16,7 +16,7 @@ from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
 from render_agent.report.pages.index.pairs_page import write_pairs
-from render_agent.report.pages.labels import outcome_label
+from render_agent.report.pages.labels import OUTCOME_LABELS, outcome_label
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.table import cell_text, choices, table_script
@@ -45,7 +45,7 @@ COLUMNS = tuple(column for column in QUESTION_COLUMNS if column.cell)
 
 # column name -> label of its filter
 FILTERS = {column.name: column.header for column in QUESTION_COLUMNS if column.filter}
-FILTERS |= {"outcome": "Result"}
+FILTERS |= {"result": "Result"}
 
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
@@ -188,6 +188,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
         "type": type_label(row.type),
         "status": STATUS_LABELS[Status(row.status)],
         "outcome": outcome_label(row),
+        "result": OUTCOME_LABELS[outcome_label(row)],
         "page": safe_name(state.id),
         "text": state.question.text,
         "picture": f"../{state.views[-1].file}" if state.views else None,

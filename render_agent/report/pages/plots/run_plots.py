@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
-from render_agent.report.pages.labels import explain_causes, outcome_label, sort_types
+from render_agent.report.pages.labels import (
+    OUTCOME_LABELS,
+    explain_causes,
+    outcome_label,
+    sort_types,
+)
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -44,8 +49,8 @@ CHANCE = {"random": ("|", palette.SOFT), "frequency": ("D", palette.GREY)}
 
 # figure of the beliefs -> label, colour and marker
 CURVES = {
-    "found": ("named objects on its map", palette.BLUE, "o"),
-    "right": ("objects on its map that exist", palette.GREEN, "s"),
+    "found": ("found: named objects on its map", palette.BLUE, "o"),
+    "right": ("precision: objects on its map that exist", palette.GREEN, "s"),
     "seen_found": ("clearly visible objects on its map", palette.ORANGE, "^"),
 }
 
@@ -190,8 +195,15 @@ def plot_turns(run: RunData) -> Plot | None:
     wrong = [len(by_turns[turn]) - number for turn, number in zip(turns, right, strict=True)]
 
     def paint(axes: Any) -> None:
-        axes.bar(turns, right, color=palette.BLUE, label="right", width=0.72)
-        axes.bar(turns, wrong, bottom=right, color=palette.VERMILLION, label="wrong", width=0.72)
+        axes.bar(turns, right, color=palette.BLUE, label=OUTCOME_LABELS["right"], width=0.72)
+        axes.bar(
+            turns,
+            wrong,
+            bottom=right,
+            color=palette.VERMILLION,
+            label=OUTCOME_LABELS["wrong"],
+            width=0.72,
+        )
         for turn, number in zip(turns, right, strict=True):
             count = len(by_turns[turn])
             axes.annotate(f"{number / count:.0%}", (turn, count), (0, 3), textcoords="offset points", ha="center")  # fmt: skip
@@ -203,14 +215,14 @@ def plot_turns(run: RunData) -> Plot | None:
         axes.set_ylabel("questions")
         legend(axes)
 
-    note = "Percentages: share of right answers (score of at least 50 %)."
+    note = "Percentages: share of answers with a score of at least 50 %."
     return Plot(
         "turns",
-        "Right and wrong answers by turns used",
-        "Stacked bars: right and wrong answers for each number of turns used.",
+        "Answers by turns used",
+        "Stacked bars for each number of turns used: answers that score at least 50 %, and the others.",
         draw_svg(paint),
         note + _mirror_note(run, "scored"),
-        ("turns", "right", "wrong", "right (%)", "95 % CI"),
+        ("turns", *list(OUTCOME_LABELS.values())[:2], "share (%)", "95 % CI"),
         [
             (turn, f"{num_right:.0f}", f"{num_wrong:.0f}", *_cells(mean_share(by_turns[turn]))[1:])
             for turn, num_right, num_wrong in zip(turns, right, wrong, strict=True)
@@ -245,7 +257,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
         "Score by number of images seen",
         "A curve for each run: its score if every dialogue had ended after this many images.",
         draw_svg(paint),
-        f"Over the {questions}. A dialogue that is longer counts with its latest answer until then, and as wrong if it"
+        f"Over the {questions}. A dialogue that is longer counts with its latest answer until then, and scores 0 if it"
         f" had given none. {INTERVALS}",
         (*["run"] * (len(curves) > 1), "images", "ended", "score (%)", "95 % CI"),
         [
@@ -320,23 +332,23 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         name_rows(axes, [f"{kind} (n = {a.n + b.n})" for kind, (a, b) in shares.items()])
         axes.set_xlim(-1, 101)
         axes.grid(axis="x")
-        axes.set_xlabel("right (%)")
+        axes.set_xlabel("score at least 50 % (% of answers)")
         legend(axes)
 
     return Plot(
         "seen",
-        "Right answers by visibility of the named objects",
-        "Two dots per type: the share of right answers with and without clear views of all named objects.",
+        "Answers by visibility of the named objects",
+        "Two dots per type: the share of answers that score at least 50 %, with and without clear views of all named objects.",
         draw_svg(paint, height=1.0 + 0.27 * len(shares)),
         f"{INTERVALS} The groups contain different questions, so a difference does not prove that visibility helps."
         f"{_mirror_note(run, 'shown')}",
         (
             "type",
             "n (all visible)",
-            "right (%)",
+            "share (%)",
             "95 % CI",
             "n (others)",
-            "right (%)",
+            "share (%)",
             "95 % CI",
         ),
         [(kind, *_cells(a), *_cells(b)) for kind, (a, b) in shares.items()],
@@ -368,7 +380,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         turns = range(1, num_turns + 1)
         for side, points in curves.items():
             colour, mark = (palette.BLUE, "o-") if side == "right" else (palette.VERMILLION, "s--")
-            label = f"{side} (n = {points[0].n})"
+            label = f"{OUTCOME_LABELS[side]} (n = {points[0].n})"
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
             _band(axes, turns, [p.bounds for p in points], colour)
         start_at_zero(axes)
@@ -377,7 +389,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     return Plot(
         "coverage",
         "Share of the room's visible surface seen, by turn",
-        "Two rising curves: the mean share of the surface seen, for right and wrong answers.",
+        "Two rising curves: the mean share of the surface seen, for answers that score at least 50 % and for the others.",
         draw_svg(paint),
         f"Mean over questions. {INTERVALS}{_mirror_note(run, 'scored')}",
     )

@@ -109,8 +109,8 @@ class QuestionView:
 
     @property
     def result(self) -> str:
-        """The result in words: right, partly right, wrong or not scored."""
-        return result_label(self.row.score)
+        """The result in words; see `result_label`."""
+        return result_label(self.question, self.state.answer_text, self.row.score)
 
     @property
     def type(self) -> str:

@@ -46,7 +46,7 @@
       else if (kind === "answer") element.append(answer(of(name)));
       else if (kind === "mark") {
         const mark = cell("span", "mark " + of("outcome"), of(name) === null ? of("status") : String(of(name)));
-        mark.append(cell("span", "hidden-visually", " " + of("outcome")));
+        mark.append(cell("span", "hidden-visually", " " + of("result")));
         const scored = cell("td", classes);
         scored.append(mark);
         element.append(scored);
