@@ -7,7 +7,7 @@ from factories.exports import export, json_lines
 from factories.reports import build_index
 from factories.runs import STEP, make_questions, play
 
-from render_agent.dialogue.parsing.native_calls import call_text
+from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.turn_text import turn_lines
 from render_agent.runs.read import RunData

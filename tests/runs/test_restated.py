@@ -52,7 +52,7 @@ def answers(path):
     return {state.id: (state.answer, str(state.status)) for state in RunData(path).states}
 
 
-@pytest.mark.parametrize("reply", ["B", "3", '{"answer": "B"}', '{"answer": 3}', "**B**"])
+@pytest.mark.parametrize("reply", ["B", "3", '{"answer": "B"}', '{"answer": 3}', "B."])
 def test_restated_answer_is_scored(tmp_path, questions, reply):
     path, results = play(tmp_path, questions, engine_of(STEP, UNREADABLE, reply), **TURNS)
     number = "3" in reply
