@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from math import isfinite
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -31,7 +30,7 @@ from render_agent.runs.episode import Episode
 from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.tasks.selection import single_question
-from render_agent.util.numbers import is_number
+from render_agent.util.numbers import is_finite_number, is_number
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import to_plain
 
@@ -376,11 +375,11 @@ def _with_ground_truth(config: RunConfig, ground_truth: str | float | None) -> l
     return [replace(question, answer_form=form, ground_truth=truth)]
 
 
-def _truth_text(truth: object) -> str:
+def _truth_text(truth: Any) -> str:
     """Return a ground truth as text, with all digits of a number."""
     if isinstance(truth, str):
         return truth.strip()
-    if isinstance(truth, bool) or not isinstance(truth, Real) or not isfinite(truth):
+    if not is_finite_number(truth):
         raise UsageError(f"the ground truth {short_repr(truth)} is neither a text nor a number")
     number = float(truth)
     return str(int(number)) if number.is_integer() else repr(number)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
-from numbers import Real
 from threading import Lock
 
 import numpy as np
@@ -26,6 +24,7 @@ from render_agent.runs.log.row import score_of
 from render_agent.score.beliefs.matching import RADIUS_METRES
 from render_agent.score.beliefs.scored_probe import score_probe
 from render_agent.tasks.mentions import named_categories
+from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr
 
 Boxes = NDArray[np.float64]  # one value per box that the question names
@@ -126,7 +125,7 @@ class Rewards:
                 raise UsageError(
                     f"there is no reward {name!r}. Choose from {', '.join(TERMS)}{did_you_mean(str(name), TERMS)}"
                 )
-            if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight):
+            if not is_finite_number(weight):
                 raise UsageError(
                     f"the weight {short_repr(weight)} of the reward {name!r} is not a finite number"
                 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,9 @@ class VectorEnvironment:
         # Chosen here rather than in the threads, so that the same replies always lead to the same episodes.
         questions = self._next(int(self._over.sum()))
         jobs = [
-            partial(_restart, env, questions.pop(0)) if over else partial(env.step, reply)
+            partial(_restart, env, questions.pop(0))
+            if over
+            else partial(env.step, cast("str | Mapping[str, Any]", reply))
             for env, over, reply in zip(self.envs, self._over, replies, strict=True)
         ]
         results = [*self._pool.map(lambda job: job(), jobs)]

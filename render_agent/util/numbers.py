@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from numbers import Real
 
 # metres per unit of length
 UNITS = {
@@ -65,6 +66,11 @@ def _finite(value: float) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def is_finite_number(value: object) -> bool:
+    """Return True for a finite number of Python or numpy, but not for a boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def is_number(word: str) -> bool:
