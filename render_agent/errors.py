@@ -37,11 +37,8 @@ class RenderAgentError(Exception):
 
     def __str__(self) -> str:
         """Return the message, with long parts shortened."""
-        message = re.sub(
-            rf"\S{{{LONGEST_WORD + 1},}}",
-            lambda word: _shorten(word[0], LONGEST_WORD),
-            super().__str__(),
-        )
+        text = super().__str__()
+        message = re.sub(r"\S+", lambda word: _shorten(word[0], LONGEST_WORD), text)
         return _shorten(message, LONGEST_MESSAGE)
 
 
