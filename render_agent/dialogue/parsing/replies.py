@@ -37,7 +37,7 @@ MIN_REPEATED_CHARACTERS = 8  # shortest answer that is checked for being a copy 
 MAX_REPAIR_CHARACTERS = 10_000
 MAX_REPAIRS = 5  # per reply
 # Budget for scanning past broken objects, in characters; keeps a hostile reply under a second.
-MAX_SCANNED_CHARACTERS = 500_000_000
+MAX_SCANNED_CHARACTERS = 100_000_000
 
 DECODER = json.JSONDecoder(
     strict=False, parse_float=Written, parse_int=Written, object_pairs_hook=merge_pairs
@@ -54,11 +54,18 @@ _PLACEHOLDER = re.compile(
     r"\s*(?:\.\.\.|…|<[^<>]{2,}>|true\W+false|(?:string|str|number|float|int|integer|bool|boolean|letter)(?:\W+\w+)?)\s*",
     re.IGNORECASE,
 )
-# Marks of blocks and channels: tags, <|marks|>, [MARKS] and ◁marks▷; those of tool calls are no marks of drafts.
+# Marks of blocks and channels: tags, <|marks|>, [MARKS] and ◁marks▷. Tags of tool calls are no drafts.
 _MARK = re.compile(
-    r"(?!\W*(?:tool|function|invoke))(?:<(/?)([A-Za-z][\w:-]{0,40})>|<\|[^<>|]{1,60}\|?>|\[(/?)([A-Z_]{3,40})\]"
-    r"|◁(/?)(\w{1,40})▷)",
-    re.IGNORECASE,
+    r"<(/?)([A-Za-z][\w:-]{0,40})>|<\|[^<>|]{1,60}\|?>|\[(/?)([A-Z_]{3,40})\]|◁(/?)(\w{1,40})▷"
+)
+_CALL_TAGS = (
+    "tool_call",
+    "tool_calls",
+    "function_calls",
+    "function_call",
+    "tool",
+    "function",
+    "invoke",
 )
 _EMPTY = Action()
 
@@ -334,6 +341,8 @@ def _closed_blocks(text: str) -> Iterator[tuple[int, int]]:
             if separator >= 0:
                 blocks.append((separator, mark.start()))
             separator = mark.start()
+        elif name in _CALL_TAGS:
+            continue
         elif not (mark[1] or mark[3] or mark[5]):
             opened[name] = mark.start()
         elif name in opened:
