@@ -24,9 +24,11 @@ _NUMBER_AS_TEXT = "^-?[0-9]{1,6}(\\.[0-9]{1,4})?$"  # numbers of a model that an
 
 _LETTERED = re.compile(r"\s*\(?([A-Za-z])[.):]\s*(.*)", re.DOTALL)
 
-FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full-width ASCII -> ASCII
+FULL_WIDTH: dict[int, int | str] = {
+    code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)
+}  # full-width ASCII -> ASCII
 _LETTER_AND_TEXT = re.compile(r"([a-z])(?:[.:,;]\s?|-\s|\s)(.+)")
-_SPELLINGS = {
+_SPELLINGS: dict[int, int | str] = {
     **FULL_WIDTH,
     **dict.fromkeys(map(ord, "\u2212\u2010\u2011\u2012\u2013\u2014"), "-"),
     **dict.fromkeys(map(ord, "\0\u00ad\u200b\u200c\u200d\u2060\ufeff"), ""),

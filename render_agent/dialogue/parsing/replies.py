@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from json_repair import repair_json
 from msgspec import structs
@@ -78,6 +78,9 @@ class Entry(Protocol):
 
     @property
     def end(self) -> int: ...
+
+
+E = TypeVar("E", bound=Entry)
 
 
 class JsonObject(NamedTuple):
@@ -308,7 +311,7 @@ def _decoded(key: str, value: object) -> object:
         return value
 
 
-def without_drafts(text: str, entries: Sequence[Entry]) -> list[Entry]:
+def without_drafts(text: str, entries: Sequence[E]) -> list[E]:
     """Leave out what is in closed blocks or channels if there is more outside; otherwise keep the last block.
 
     Any marks count, such as <reasoning>…</reasoning>, [THINK]…[/THINK] and <|channel|>analysis…<|end|>.
@@ -316,8 +319,8 @@ def without_drafts(text: str, entries: Sequence[Entry]) -> list[Entry]:
     if len(entries) < 2:
         return [*entries]
     blocks = [*_closed_blocks(_blanked(text, entries))]
-    outside: list[Entry] = []
-    last_block: list[Entry] = []
+    outside: list[E] = []
+    last_block: list[E] = []
     block, following = (-1, -1), iter([*blocks, (len(text) + 1, len(text) + 1)])
     for entry in entries:
         is_new = False

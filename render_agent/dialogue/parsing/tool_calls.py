@@ -186,9 +186,9 @@ def _tagged_call(body: str, name: str | None) -> ToolCall | None:
     """Parse the text between tags, of which some have the name; return None if it is not a call."""
     match = None if name else _XML.match(body) or _GLM.match(body)
     if match or (name and not body.lstrip().startswith("{")):
-        arguments = {key: _json_or_text(text) for key, text in _parameters(body)}
-        return ToolCall(match[1] if match else str(name), arguments)
-    call = _json_or_text(body)
+        parameters = {key: _json_or_text(text) for key, text in _parameters(body)}
+        return ToolCall(match[1] if match else str(name), parameters)
+    call: Any = _json_or_text(body)
     if name and isinstance(call, dict):  # Llama's syntax
         call = {"name": name, "arguments": call}
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
