@@ -70,7 +70,7 @@ def _finite(value: float) -> float | None:
 
 def is_finite_number(value: object) -> bool:
     """Return True for a finite number of Python or numpy, but not for a boolean."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def is_number(word: str) -> bool:
