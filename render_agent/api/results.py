@@ -228,7 +228,7 @@ class RunResults:
 
     @property
     def finished(self) -> bool:
-        """True if the run is complete."""
+        """True if the run has ended; questions that failed or were left are counted in `results`."""
         return self.folder.finished
 
     @property

@@ -258,7 +258,9 @@ def test_repeated_question_starts_another_run_folder(tmp_path):
         paths = env.world.recorder.paths
     runs = [RunData(path) for path in paths]
     assert [len(run.questions) for run in runs] == [2, 2, 2]
-    assert [run.finished for run in runs] == [True, True, False]
+    assert all(run.finished for run in runs)  # recordings are not resumed
+    assert [run.saved_results["counts"]["active"] for run in runs] == [0, 0, 1]
+    assert runs[-1].saved_results["status"] == "partial"
     assert len(render_agent.load_run(paths[0]).questions) == 2
 
 
@@ -401,7 +403,8 @@ def test_unanswered_episode_is_truncated():
     ) as env:
         env.reset()
         assert env.step({"rotation_angle_degrees": 10})[2:4] == (False, False)
-        assert env.step({"rotation_angle_degrees": 10})[1:4] == (0.0, False, True)
+        assert env.step({"rotation_angle_degrees": 10})[1:4] == (0.0, False, False)
+        assert env.step("I cannot tell.")[1:4] == (0.0, False, True)  # the restated answer
         with pytest.raises(UsageError):
             env.step("{}")
 
