@@ -13,6 +13,8 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.beliefs.matching import RADIUS_METRES
+from render_agent.beliefs.scored_probe import score_probe
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
@@ -21,8 +23,6 @@ from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.render.visibility.room_visibility import RoomVisibility, named_boxes
 from render_agent.runs.log.row import score_of
-from render_agent.score.beliefs.matching import RADIUS_METRES
-from render_agent.score.beliefs.scored_probe import score_probe
 from render_agent.tasks.mentions import named_categories
 from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr

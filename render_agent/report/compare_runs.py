@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from render_agent.beliefs.belief_figures import belief_differences, last_steps
+from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
 from render_agent.report.comparison_text import other_verdicts, verdict
@@ -14,8 +16,6 @@ from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_figures import belief_differences, last_steps
-from render_agent.score.beliefs.scored_probe import ScoredProbe
 from render_agent.score.comparison import (
     Side,
     compare,

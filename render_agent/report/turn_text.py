@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from render_agent.beliefs.matching import match_results
+from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.reply import describe_action
 from render_agent.dialogue.state import QuestionState
@@ -23,8 +25,6 @@ from render_agent.report.pages.maps.belief_marks import summarize_score
 from render_agent.report.pages.maps.path_marks import describe_pose
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.matching import match_results
-from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 POSE_PREFIX = " " * 6 + "at "  # prefix of the pose that a candidate leads to
 

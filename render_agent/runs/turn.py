@@ -25,6 +25,7 @@ from render_agent.agents.agent import (
     turn_seed,
 )
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.beliefs.ask_beliefs import ask_beliefs
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Blocks, Message, with_blocks
 from render_agent.dialogue.events import RESTATED
@@ -38,7 +39,6 @@ from render_agent.dialogue.turn import Phase, Restated, Turn
 from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
-from render_agent.runs.ask_beliefs import ask_beliefs
 from render_agent.runs.cost.turn_cost import TurnCost
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.scheduler import engine_faults

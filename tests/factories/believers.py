@@ -16,6 +16,7 @@ from typing import Any
 
 from factories.mapper_policy import empty_belief
 from factories.runs import MAPPER, finish_run
+from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
@@ -29,7 +30,6 @@ from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.own_answer import SOLVED_TYPES
 from render_agent.tasks.mentions import base_question_type, named_categories
 from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility

@@ -11,13 +11,13 @@ from factories.believers import FAULTS, run_policy
 from factories.reports import question_html
 
 import render_agent
+from render_agent.beliefs.belief_figures import LABELS
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.maps.floor_plan import bare_plan, camera_poses
 from render_agent.report.pages.plots import run_plots, svg
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import row_of
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_figures import LABELS
 
 # several question types about one room; the views never suffice for one of the questions
 OPTIONS = {

@@ -95,11 +95,11 @@ def print_comparison(
 
     Path() as `page` stands for a folder next to the first run.
     """
+    from render_agent.beliefs.belief_figures import LABELS
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
     from render_agent.report.comparison_text import FORMATS, difference_lines, table_cells
     from render_agent.runs.read import find_run
-    from render_agent.score.beliefs.belief_figures import LABELS
     from render_agent.score.comparison import ladder
     from render_agent.score.tables import (
         changed_table,

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from render_agent.beliefs.belief_figures import summarize_beliefs
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.engines.engine import Engine
@@ -25,7 +26,6 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import find_run
 from render_agent.runs.runner import Run, resume_run, start_run
-from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, display_on

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from render_agent.beliefs.own_answer import SOLVED_TYPES, own_answer
+from render_agent.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis, TurnDiagnosis
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects, saw_all_objects
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.own_answer import SOLVED_TYPES, own_answer
-from render_agent.score.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.mentions import base_question_type, named_categories

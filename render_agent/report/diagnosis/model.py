@@ -9,10 +9,10 @@ from enum import StrEnum
 import numpy as np
 from msgspec import Struct
 
+from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
-from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 
 class Cause(StrEnum):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.chat_messages import message_lines, pair_lines
@@ -22,7 +23,6 @@ from render_agent.report.result_rows import (
 )
 from render_agent.runs.log.columns import Column
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.true_map import grid_map, metric_map
 from render_agent.tasks.ground_truth import Facts
 from render_agent.util.atomic_files import json_bytes, json_lines
 from render_agent.util.display import count_noun, track

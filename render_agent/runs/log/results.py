@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from render_agent.beliefs.belief_figures import belief_figures
+from render_agent.beliefs.scored_probe import ScoredProbe, probe_totals, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
@@ -22,8 +24,6 @@ from render_agent.runs.log.row import (
     score_of,
     scored_answers,
 )
-from render_agent.score.beliefs.belief_figures import belief_figures
-from render_agent.score.beliefs.scored_probe import ScoredProbe, probe_totals, probes_of
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.means import MACRO, MICRO

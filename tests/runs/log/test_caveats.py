@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import render_agent
+from render_agent.beliefs.belief_figures import summarize_beliefs
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
@@ -37,7 +38,6 @@ from render_agent.runs.log.caveats import (
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.score.beliefs.belief_figures import summarize_beliefs
 from render_agent.util.display import Display
 
 DONE = json.dumps({"answer": "A", "done": True})

@@ -12,6 +12,7 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 from urllib.parse import quote
 
+from render_agent.beliefs.belief_figures import LABELS
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.report.comparison_text import (
@@ -55,7 +56,6 @@ from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.run_facts import cost_fact, facts_line, request_facts
 from render_agent.runs.read import RunData
-from render_agent.score.beliefs.belief_figures import LABELS
 from render_agent.score.summary import OFFICIAL_RAW, headline, row_names
 from render_agent.score.tables import (
     belief_cells,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from render_agent.beliefs.matching import match_results
+from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.model import Diagnosis, name_of
@@ -17,8 +19,6 @@ from render_agent.report.pages.maps.path_marks import (
     svg_points,
     towards,
 )
-from render_agent.score.beliefs.matching import match_results
-from render_agent.score.beliefs.scored_probe import ScoredProbe
 
 ARROW_PIXELS = 46.0  # length of an arrow in the viewing direction
 EDGE_PIXELS = 10.0  # objects outside the plan are drawn at this distance from its edge

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.beliefs.matching import RADIUS_METRES, FloatArray
+from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.score.beliefs.matching import RADIUS_METRES, FloatArray
-from render_agent.score.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.score.intervals import Estimate, add_holm, jackknife_estimate, ratio
 from render_agent.tasks.ground_truth import Facts
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from render_agent.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
-from render_agent.score.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.mentions import base_question_type, named_categories
