@@ -67,56 +67,37 @@ def merge_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """A place to measure: a pixel of a view, or a point in the scene.
+    """A place to measure: a pixel of a view, or a point in the scene."""
 
-    Attributes:
-        x: Column of the pixel from the left, or metres in the world frame.
-        y: Row of the pixel from the top, or metres in the world frame.
-        z: Metres in the world frame; None for the topmost surface at (x, y), as shown on a map. None for a pixel.
-        view: Number of the view that contains the pixel; None for a point.
-    """
-
-    x: Finite
-    y: Finite
+    x: Finite  # column of the pixel from the left, or metres in the world frame
+    y: Finite  # row of the pixel from the top, or metres in the world frame
     z: Finite | None = None
-    view: Count | None = None
+    """Metres in the world frame; None for the topmost surface at (x, y), as shown on a map. None for a pixel."""
+    view: Count | None = None  # number of the view that contains the pixel; None for a point
 
 
 class Action(Struct, frozen=True, omit_defaults=True):
-    """A parsed reply; its fields are declared in `FIELDS`. The run log omits fields with default values.
-
-    Attributes:
-        rotation: Degrees to the left.
-        pitch: Degrees up.
-        forward: Metres, in the heading after the rotation.
-        left: Metres, in the heading after the rotation.
-        up: Metres.
-        look_at: Point to face, (3,) metres, world frame.
-        view: Requested view type, or the number of an earlier view.
-        answer: The canonical answer; None if there is none or it could not be parsed.
-        answer_text: The answer in the model's own words, set even if it could not be parsed.
-        done: True if the reply ends the dialogue.
-        reasoning: The model's reasoning.
-        notes: Remarks on the reply to be reported to the model.
-        measure: Places to measure.
-        repaired: True if the reply was not plain JSON as requested: its syntax was repaired, or it was a tool call
-            written as text.
-    """
+    """A parsed reply; its fields are declared in `FIELDS`. The run log omits fields with default values."""
 
     rotation: Finite = 0.0
     pitch: Finite = 0.0
-    forward: Finite = 0.0
-    left: Finite = 0.0
+    forward: Finite = 0.0  # metres, in the heading after the rotation
+    left: Finite = 0.0  # metres, in the heading after the rotation
     up: Finite = 0.0
-    look_at: Point | None = None
-    view: str | Count | None = None
+    look_at: Point | None = None  # point to face, (3,) metres, world frame
+    view: str | Count | None = None  # requested view type, or the number of an earlier view
     answer: str | None = None
+    """The canonical answer; None if there is none or it could not be parsed."""
     answer_text: str | None = None
-    done: bool = False
+    """The answer in the model's own words, set even if it could not be parsed."""
+    done: bool = False  # True if the reply ends the dialogue
     reasoning: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # remarks on the reply to be reported to the model
     measure: tuple[Place, ...] = ()
     repaired: bool = False
+    """True if the reply was not plain JSON as requested: its syntax was repaired, or it was a tool call
+    written as text.
+    """
 
     def __post_init__(self) -> None:
         # msgspec omits defaults by identity, not equality: replace equal values with the default object.
@@ -158,18 +139,13 @@ Mode = Literal["free", "passive", "blind", "graph"]
 
 @dataclass(frozen=True)
 class ReplyForm:
-    """The fields that replies may contain in a run, and the wording of their descriptions.
-
-    Attributes:
-        mode: Who chooses the views.
-        kinds: View types that a reply may request; empty unless the mode is free.
-        image_size: Width and height of the views in pixels if replies may request measurements; otherwise None.
-        wording: Templates of the descriptions.
-    """
+    """The fields that replies may contain in a run, and the wording of their descriptions."""
 
     mode: Mode = "free"
     kinds: tuple[str, ...] = VIEW_TYPES
+    """View types that a reply may request; empty unless the mode is free."""
     image_size: tuple[int, int] | None = None
+    """Width and height of the views in pixels if replies may request measurements; otherwise None."""
     wording: Wording = dataclass_field(default_factory=general)
 
     @cached_property
@@ -219,20 +195,12 @@ class ReplyForm:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a reply: how far the camera turns or moves along one axis.
+    """A number in a reply: how far the camera turns or moves along one axis."""
 
-    Attributes:
-        limit: Largest absolute value per turn.
-        unit: Degrees or metres.
-        verb: As in "turn 45° left".
-        positive: Direction of positive values, as in "turn 45° left".
-        negative: Direction of negative values.
-    """
-
-    limit: float
-    unit: Literal["°", "m"]
+    limit: float  # largest absolute value per turn
+    unit: Literal["°", "m"]  # degrees or metres
     verb: str
-    positive: str
+    positive: str  # direction of positive values, as in "turn 45° left"
     negative: str
 
     def describe(self, value: float) -> str | None:
@@ -244,36 +212,27 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class ReplyField:
-    """The declaration of one field of a reply.
-
-    Attributes:
-        name: Key in a reply.
-        attribute: Attribute of `Action` that holds the value.
-        parse: Converts a JSON value, returning None if it is invalid; None if `read_fields` parses the field itself.
-        expected: Key in the wording's section `reply` that describes valid values.
-        schema: Returns the JSON schema of the values in a run.
-        sentence: Key in the wording's section `fields` that describes the field; None for no description. Adjacent
-            fields with the same key share a line of the instructions.
-        describe: Returns the field's part of an action in a few words; None if the action does not use it.
-        example: Returns the value shown in the example of the instructions.
-        used: "exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`.
-        required: True if the schema requires the field.
-        begins_line: True if the field starts a new line in the example.
-        amount: Limit, unit and words of a number; None for other fields.
-    """
+    """The declaration of one field of a reply."""
 
     name: str
-    attribute: str
+    attribute: str  # attribute of `Action` that holds the value
     parse: Callable[[object], Any] | None
-    expected: str
-    schema: Callable[[ReplyForm], Schema]
+    """Converts a JSON value, returning None if it is invalid; None if `read_fields` parses the field itself."""
+    expected: str  # key in the wording's section `reply` that describes valid values
+    schema: Callable[[ReplyForm], Schema]  # returns the JSON schema of the values in a run
     sentence: str | None
+    """Key in the wording's section `fields` that describes the field; None for no description. Adjacent fields
+    with the same key share a line of the instructions.
+    """
     describe: Callable[[Action], str | None]
+    """Returns the field's part of an action in a few words; None if the action does not use it."""
     example: Callable[[ReplyForm], object] = lambda form: None
+    """Returns the value shown in the example of the instructions."""
     used: Literal["always", "exploring", "measuring"] = "always"
-    required: bool = False
-    begins_line: bool = False
-    amount: Amount | None = None
+    """"exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`."""
+    required: bool = False  # True if the schema requires the field
+    begins_line: bool = False  # True if the field starts a new line in the example
+    amount: Amount | None = None  # limit, unit and words of a number; None for other fields
 
 
 def describe_action(action: Action | Malformed) -> list[str]:

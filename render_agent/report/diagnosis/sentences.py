@@ -17,11 +17,7 @@ PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
 def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
-    """Return sentences about traits that wrong answers have in common, compared with right answers.
-
-    Args:
-        figures: As returned by `summarize_diagnoses`.
-    """
+    """Return sentences about traits that wrong answers have in common, compared with right answers."""
     causes = figures["all"]["causes"]
     if not sum(causes[str(cause)] for cause in WRONG):
         num_unjudged = causes[str(Cause.OPEN)]
@@ -50,11 +46,7 @@ def describe_difference(p: float | None) -> str:
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table of causes, one per line.
-
-    Args:
-        figures: As returned by `summarize_diagnoses`.
-    """
+    """Return the sentences below the table of causes, one per line."""
     totals, beliefs = figures["all"], figures.get("beliefs")
     lines = contrast_sentences(figures)
     if totals["coverage"]:

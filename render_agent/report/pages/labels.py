@@ -31,12 +31,7 @@ PASSIVE_CAUSE_EXPLANATIONS = {
 
 
 def explain_causes(causes: Iterable[Cause], *, passive: bool = False) -> str:
-    """Explain causes, one sentence each.
-
-    Args:
-        causes: The causes to explain.
-        passive: True if the views were preselected.
-    """
+    """Explain causes, one sentence each."""
     explanations = CAUSE_EXPLANATIONS | (PASSIVE_CAUSE_EXPLANATIONS if passive else {})
     return " ".join(f"{c.capitalize()}: {explanations[c]}." for c in causes if c in explanations)
 

@@ -231,11 +231,7 @@ def plot_turns(run: RunData) -> Plot | None:
 
 
 def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | None:
-    """Plot the score by number of images seen; None if the runs share no scored question.
-
-    Args:
-        curves: `score_by_images` of each run by its label; a single run needs none.
-    """
+    """Plot the score by number of images seen; None if the runs share no scored question."""
     if not all(curves.values()):
         return None
     questions = "questions that all runs have scored" if len(curves) > 1 else "scored questions"

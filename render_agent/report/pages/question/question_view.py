@@ -202,11 +202,7 @@ class QuestionView:
         return "" if self.diagnosis is None else compare_answers(self.diagnosis, self.state.answer)
 
     def in_3d(self, images: str) -> str | None:
-        """Return the data of its 3D view as JSON; None if there is none.
-
-        Args:
-            images: Relative path from the page to the run folder.
-        """
+        """Return the data of its 3D view as JSON; None if there is none."""
         if self.plan is None or self.plan.scene is None:
             return None
         data = view_data(self.state, self.diagnosis, self.size, images, passive=self.passive)
