@@ -33,9 +33,9 @@ import click
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
-from render_agent.engines.make_engine import Transformers
 from render_agent.engines.transformers import scheduler
 from render_agent.engines.transformers.fixed_shapes import SHAPES, fixed_shapes
+from render_agent.engines.transformers.make_transformers import Transformers
 from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.options import AUTO, RunConfig

@@ -5,13 +5,13 @@ Start with `engine.py`, the base class, then `scripted/`, the simplest engine.
 
 # Values of `--engine`.
 ENGINES = {
-    "transformers": "render_agent.engines.make_engine:TRANSFORMERS",
-    "vllm": "render_agent.engines.make_engine:VLLM",
+    "transformers": "render_agent.engines.transformers.make_transformers:TRANSFORMERS",
+    "vllm": "render_agent.engines.vllm.make_vllm:VLLM",
     "openai": "render_agent.engines.openai.openai_engine:OPENAI",
     "anthropic": "render_agent.engines.anthropic.messages_api:ANTHROPIC",
     "gemini": "render_agent.engines.gemini.generate_content:GEMINI",
-    "scripted": "render_agent.engines.make_engine:SCRIPTED",
-    "human": "render_agent.engines.make_engine:HUMAN",
+    "scripted": "render_agent.engines.scripted.scripted_engine:SCRIPTED",
+    "human": "render_agent.engines.human.human_engine:HUMAN",
     "mcp": "render_agent.engines.make_engine:MCP",
 }
 

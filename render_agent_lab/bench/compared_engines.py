@@ -40,7 +40,8 @@ class EngineFactory:
             return ScriptedEngine(self.script, size)
         if variant.engine != "transformers" or self.pretrained is None:
             return make_engine(config, questions)
-        from render_agent.engines.transformers.factory import build_engine, estimate_dialogue_tokens
+        from render_agent.engines.transformers.factory import build_engine
+        from render_agent.engines.transformers.make_transformers import estimate_dialogue_tokens
         from render_agent.engines.transformers.model.load import open_model
 
         options = {**engine_options(config.engine_option), "reuse": variant.reuse}

@@ -122,6 +122,22 @@ def test_scans_could_be_a_library_of_their_own():
     assert not outside
 
 
+def test_the_in_process_engine_could_be_a_library_of_its_own():
+    parts = (
+        "transformers checkpoint families memory byte_cache bundled_models engine engine_options"
+    )
+    room = " ".join(f"engines.{part}" for part in parts.split())
+    maker = "engines.transformers.make_transformers"  # passes the options of a run
+    outside = [
+        f"{name}:{line} imports {imported}"
+        for name in SOURCES
+        if is_in_folders(name, room) and name != maker
+        for imported, line in own_imports(name, typed=True)
+        if imported == maker or not is_in_folders(imported, f"{room} dialogue util errors extras")
+    ]
+    assert not outside
+
+
 def test_the_core_imports_nothing_above_it():
     outside = {"render_agent_lab", "training", "benchmarks", "tests"}
     wrong = [

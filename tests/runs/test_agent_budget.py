@@ -13,7 +13,7 @@ from render_agent.dialogue.chat import image_files
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import WandererPolicy
 from render_agent.engines.token_estimate import image_tokens
-from render_agent.engines.transformers.factory import (
+from render_agent.engines.transformers.make_transformers import (
     FEEDBACK,
     INSTRUCTIONS,
     USUAL_REPLY,

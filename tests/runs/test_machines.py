@@ -14,7 +14,7 @@ from factories.runs import (
     walking_engine,
 )
 
-from render_agent.engines.make_engine import Transformers
+from render_agent.engines.transformers.make_transformers import Transformers
 from render_agent.options import RunConfig
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.run_facts import request_facts

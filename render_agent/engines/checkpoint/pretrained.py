@@ -13,7 +13,6 @@ from render_agent.engines.checkpoint.adapter import merge_adapter
 from render_agent.engines.checkpoint.locate import ALTERNATIVES, LocatedModel, fetch_model
 from render_agent.engines.families.model_families import family_of
 from render_agent.errors import SetupError
-from render_agent.options import AUTO
 from render_agent.util.display import Stage, stage, stage_bar_class
 from render_agent.util.reasons import first_line
 
@@ -56,7 +55,7 @@ def load_pretrained(
     dtype: str,
     device: str,  # auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N
     options: Mapping[str, Any],
-    thinking: str = AUTO,
+    thinking: str = "auto",
 ) -> Pretrained:
     """Load a model and its processor, downloading them if necessary."""
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision
@@ -143,7 +142,7 @@ def check_class(located: LocatedModel) -> None:
         )
 
 
-def load_processor(located: LocatedModel, thinking: str = AUTO) -> Any:
+def load_processor(located: LocatedModel, thinking: str = "auto") -> Any:
     """Load the processor."""
     from transformers import AutoProcessor
 

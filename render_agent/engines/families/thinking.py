@@ -12,7 +12,6 @@ from typing import Any
 
 from render_agent.dialogue.parsing.tool_calls import TOOL_MARKS
 from render_agent.errors import SetupError, UsageError
-from render_agent.options import AUTO
 
 THINK, END_OF_THINK = "<think>", "</think>"  # in the log, and for most families
 
@@ -43,7 +42,7 @@ class Thinking:
 
     def check(self, processor: Any, mode: str) -> None:
         """Raise SetupError if `--thinking` is on or off but has no effect on the chat template."""
-        if mode == AUTO:
+        if mode not in ("on", "off"):
             return
         messages = [{"role": "user", "content": [{"type": "text", "text": "Where is the door?"}]}]
         texts = {

@@ -7,9 +7,14 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from threading import Condition
+from typing import Any
 
 from render_agent.dialogue.question import Question
-from render_agent.engines.engine import Capabilities, Reply, Request
+from render_agent.engines.engine import Capabilities, Engine, Reply, Request, Workload
+from render_agent.engines.make_engine import EngineMaker
+from render_agent.errors import UsageError
+from render_agent.extras import require
+from render_agent.options import RunConfig
 
 SHUTDOWN_DELAY_SECONDS = 2.0  # an open page, which polls every second, sees the end in time
 
@@ -121,3 +126,38 @@ class HumanEngine:
             self._shown_at = None
             self._changed.notify_all()
             return True
+
+
+class Human(EngineMaker):
+    """A person in the browser."""
+
+    default_model = "person"
+    uses_model = uses_server = loads_weights = has_options = False
+    single_sample = True
+
+    def __call__(
+        self, config: RunConfig, questions: Sequence[Question], workload: Workload
+    ) -> Engine:
+        """Serve the page and return the engine. Raises SetupError if the port is in use."""
+        turns, name = config.max_turns, self.model_name(config)
+        return HumanEngine(questions, workload.kinds, turns, port=config.port, name=name)
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise UsageError if several worker processes are requested: each would serve its own page."""
+        if not config.alone:
+            raise UsageError(
+                "--engine human runs in a single process. Omit --workers, --devices and --ray."
+            )
+
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
+        """Return the name of the person. Raises UsageError as `check`, SetupError if the port is in use."""
+        self.check(config, questions)
+        require("--engine human", "starlette", "uvicorn")
+        if config.port:  # fail before the run folder is created
+            from render_agent.util.web.server import LocalServer
+
+            LocalServer(config.port).close()
+        return {"note": f"answered in the browser by: {self.model_name(config)}"}
+
+
+HUMAN = Human()

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
-from render_agent.engines.engine import BatchingEngine, Capabilities, Reply, Request
-from render_agent.engines.scripted.load_policy import find_policy
+from render_agent.engines.engine import (
+    BatchingEngine,
+    Capabilities,
+    Engine,
+    Reply,
+    Request,
+    Workload,
+)
+from render_agent.engines.make_engine import EngineMaker
+from render_agent.engines.scripted.load_policy import find_policy, policy_files
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import image_tokens
+from render_agent.errors import UsageError
 from render_agent.options import RunConfig
+from render_agent.tasks.input_files import InputFile, annotation_files, digest_of
+from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.reasons import short_repr
 
 logger = logging.getLogger(__name__)
@@ -155,3 +168,60 @@ def make_scripted(
     policy = find_policy(model)(questions, seed, config)
     tokens = 0 if config is None else image_tokens(model, *config.image_size)
     return ScriptedEngine(policy, batch_size, tokens)
+
+
+class Scripted(EngineMaker):
+    """A rule-based policy instead of a model."""
+
+    default_model = "explorer"
+    uses_model = uses_server = loads_weights = has_options = False
+
+    def __call__(
+        self, config: RunConfig, questions: Sequence[Question], workload: Workload
+    ) -> Engine:
+        """Return the engine for a named policy or a policy file. Raises SetupError if it does not exist."""
+        size = config.fixed_batch_size or BATCH_SIZE
+        if config.shard is not None:  # so that a fitted policy is that of the undivided run
+            shard = {question.id: question for question in questions}
+            questions = [shard.pop(q.id, q) for q in undivided_questions(config)]
+            questions += shard.values()  # counterparts
+        return make_scripted(self.model_name(config), questions, config.seed, size, config)
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Raise UsageError if a policy without beliefs would be probed for them."""
+        name = self.model_name(config)
+        is_registered = name in registry.names("scripted policy")
+        policy = registry.load("scripted policy", name) if is_registered else None
+        has_none = not getattr(policy, "answers_probes", True) or name.endswith((".json", ".jsonl"))
+        if config.probe and has_none:
+            raise UsageError(
+                f"--probe {','.join(config.probe)} asks for beliefs, which the policy {name} does not have. Omit it,"
+                " or pass a model or a policy with a method believe."
+            )
+
+    def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
+        """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""
+        return {"note": getattr(find_policy(self.model_name(config)), "note", None)}
+
+    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
+        """Yield the file of the policy and the local modules that it imports, and the questions of the other shards.
+
+        For a named policy that answers from object boxes, these are the annotation files.
+        """
+        if config.shard is not None:
+            for file in question_files(config):
+                yield InputFile("questions", str(file), "question file", digest_of(file))
+        name = self.model_name(config)
+        if name not in registry.names("scripted policy"):
+            yield from policy_files(name)
+        elif getattr(registry.load("scripted policy", name), "knows_boxes", False):
+            yield from annotation_files(config, questions)
+
+    def code_file(self, config: RunConfig) -> str | None:
+        """Return the policy's Python file; None for a named policy or a file of replies."""
+        name = self.model_name(config)
+        is_code = Path(name).suffix == ".py" and name not in registry.names("scripted policy")
+        return name if is_code else None
+
+
+SCRIPTED = Scripted()

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from render_agent.engines.engine import Workload
 from render_agent.engines.memory.device import DeviceMemory, device_memory
 from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers.composition_check import check_composition
@@ -18,12 +17,9 @@ from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.transformers.transformers_options import most_rows
 from render_agent.errors import SetupError
-from render_agent.options import RunConfig
 
 LOG = logging.getLogger(__name__)
 
-# Typical numbers of tokens: the instructions, the feedback of a turn, and a reply.
-INSTRUCTIONS, FEEDBACK, USUAL_REPLY = 1000, 80, 200
 MEAN_SHARE = 0.6  # mean length of a dialogue relative to one that uses all its turns
 MAX_CPU_ROWS = 64  # more rows bring no gain on a CPU
 
@@ -82,21 +78,3 @@ def build_engine(
     return TransformersEngine(
         loaded, batch_size=batch_size, options=options, memory=memory, vision=vision
     )
-
-
-def estimate_dialogue_tokens(
-    loaded: LoadedModel, config: RunConfig, options: Mapping[str, Any], workload: Workload
-) -> int:
-    """Estimate the number of tokens in the KV cache for a question that uses all its turns.
-
-    Every sample and every wording has its own row.
-    """
-    width, height = config.image_size
-    processor = loaded.inputs.processor
-    image = loaded.inputs.family.image_tokens(width, height, processor, options)
-    reply = min(config.max_new_tokens, USUAL_REPLY)
-    thought = min(config.thinking_budget or 0, USUAL_REPLY)
-    tokens = (
-        INSTRUCTIONS + workload.max_images * image + config.max_turns * (reply + FEEDBACK) + thought
-    )
-    return tokens * workload.dialogues_per_question

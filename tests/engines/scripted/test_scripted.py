@@ -13,9 +13,10 @@ from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
-from render_agent.engines.make_engine import SCRIPTED, describe_engine
+from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
+from render_agent.engines.scripted.scripted_engine import SCRIPTED
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.score.means import AnswerScore, tally_scores

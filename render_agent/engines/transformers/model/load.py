@@ -24,7 +24,6 @@ from render_agent.engines.transformers.transformers_options import (
     position_limit,
     reject_tensor_parallel,
 )
-from render_agent.options import AUTO
 from render_agent.util.reasons import first_line
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def open_model(
     max_model_len: int | None = None,
     tensor_parallel: int = 1,
     options: Mapping[str, Any] | None = None,
-    thinking: str = AUTO,
+    thinking: str = "auto",
     pretrained: Pretrained | None = None,
     script: Script | None = None,
 ) -> LoadedModel:
