@@ -21,6 +21,7 @@ from render_agent.api.scenes import ScanInput, read_as, scan_file
 from render_agent.dialogue.answer import AnswerForm, canonical_answer
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Reply
 from render_agent.environments.rewards import NamedObjectsShown
 from render_agent.environments.world import QuestionOrder, World, check_options, run_config
@@ -209,7 +210,7 @@ class Environment:
         self._episode, self._objects = self.world.start(question)
         self._return = dict.fromkeys(self.world.rewards.weights, 0.0)
         self._objects.step(self._views())
-        return self._observation(), self._info({})
+        return self._observation(), self._info({}, None)
 
     def step(
         self, reply: str | Mapping[str, Any], *, finish: Literal["stop", "length"] = "stop"
@@ -223,10 +224,10 @@ class Environment:
         Returns:
             The next observation, the reward, whether the policy declared itself done, whether it is out of turns, and
             `info`: `question_id`, `turn`, `probe` (whether the next reply answers a probe), `restates` (whether it only
-            restates the answer of the last turn), `rewards` (by term), `returns` (their sums over the episode),
-            `malformed` (the reason, if the reply could not be read), `outcome` (of the move, if there was one). After the
-            end of the episode, it also contains `status`, and `answer` and `ground_truth` if there is one. An entry
-            without a value is absent.
+            restates the answer of the last turn), `rewards` (by term), `returns` (their sums over the episode). If the
+            step completed a turn: `malformed` (the reason, if the reply could not be read), `outcome` (of the move, if
+            there was one). After the end of the episode, it also contains `status`, and `answer` and `ground_truth` if
+            there is one. An entry without a value is absent.
 
         Raises:
             UsageError: There is no episode, or it is over; the reply is neither a text nor a mapping of JSON values; or
@@ -238,7 +239,8 @@ class Environment:
         if episode.is_over or objects is None:
             raise UsageError("the episode is over. Call reset first.")
         is_over = episode.answer(Reply((_reply_text(reply),), finish=finish))
-        rewards = self.world.rewards.of(objects.step(self._views()))
+        step = objects.step(self._views())
+        rewards = self.world.rewards.of(step)
         for name, value in rewards.items():
             self._return[name] += value
         status = episode.state.status
@@ -249,7 +251,7 @@ class Environment:
             float(sum(rewards.values())),
             status is Status.ANSWERED,
             status is Status.EXHAUSTED,
-            self._info(rewards),
+            self._info(rewards, step.turn),
         )
 
     async def areset(
@@ -332,7 +334,8 @@ class Environment:
         cameras = [view.camera for view in self._views() if isinstance(view.camera, Camera)]
         return cameras[0] if cameras else Camera((0.0, 0.0, 0.0))
 
-    def _info(self, rewards: Mapping[str, float]) -> dict[str, Any]:
+    def _info(self, rewards: Mapping[str, float], turn: Turn | None) -> dict[str, Any]:
+        """Return the `info` of a step, and of the turn that it completed if it did."""
         episode = self._running
         state, request = episode.state, episode.request
         info: dict[str, Any] = {
@@ -343,10 +346,9 @@ class Environment:
             "rewards": dict(rewards),
             "returns": dict(self._return),
         }
-        if state.turns:
-            last_turn = state.turns[-1]
-            info["malformed"] = getattr(last_turn.action, "reason", None)
-            info["outcome"] = last_turn.outcome and _without_none(to_plain(last_turn.outcome))
+        if turn is not None:
+            info["malformed"] = getattr(turn.action, "reason", None)
+            info["outcome"] = turn.outcome and _without_none(to_plain(turn.outcome))
         if request is None:
             info["status"] = str(state.status)
             info["answer"] = state.answer

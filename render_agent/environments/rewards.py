@@ -36,7 +36,7 @@ class Step:
 
     state: QuestionState
     turn: Turn | None
-    """The turn that the step completed; None if a probe follows within the same turn."""
+    """The turn that the step completed; None if a probe or a request to restate its answer follows."""
     before: Boxes
     """Best visible share so far of each object that the question names, before the step."""
     after: Boxes  # the same values after the step

@@ -155,7 +155,7 @@ def test_changing_an_observation_does_not_change_the_episode():
 
 
 def test_request_to_restate_the_answer_is_a_step_of_the_last_turn(tmp_path):
-    replies = ['{"view": "top"}', '{"answer": "four, or five", "done": true}', "4"]
+    replies = ["hm", '{"answer": "four, or five", "done": true}', "4"]
     rewards = {"answer": 1.0, "turn": -0.25, "malformed": -0.5}
     for is_asked in (True, False):
         with render_agent.Environment(
@@ -173,8 +173,10 @@ def test_request_to_restate_the_answer_is_a_step_of_the_last_turn(tmp_path):
         observation, reward, terminated, truncated, info = results[-1]
         assert (terminated, truncated) == (is_asked, not is_asked)
         assert (info.get("answer"), info["turn"]) == ("4" if is_asked else None, 2)
-        assert info["returns"] == {"answer": float(is_asked), "turn": -0.5, "malformed": -0.5}
-        assert sum(step[1] for step in results) == is_asked - 1.0
+        assert info["returns"] == {"answer": float(is_asked), "turn": -0.5, "malformed": -1.0}
+        assert sum(step[1] for step in results) == is_asked - 1.5
+        malformed = ["malformed" in step[-1] for step in results]
+        assert malformed == ([True, False, True] if is_asked else [True, True])
         turn = RunData(folder).states[0].turns[-1]
         assert (turn.restated is not None) == is_asked
         if is_asked:
@@ -293,6 +295,9 @@ def test_rewards_are_weighted_sums_of_terms_within_their_ranges():
         for _ in range(4):
             steps, rewards = finish(env, *env.reset())
             infos = [info for _, info in steps[1:]]
+            assert not any(
+                {"malformed", "outcome"} & info.keys() for info in infos if info["probe"]
+            )
             assert rewards == pytest.approx([sum(info["rewards"].values()) for info in infos])
             assert all(0 <= v <= 0.5 for info in infos for v in info["rewards"].values())
             returns = infos[-1]["returns"]
