@@ -34,14 +34,7 @@ BATCH_SIZE = 64  # default number of requests per batch
 
 
 class ScriptedEngine(BatchingEngine):
-    """Answers with a policy, deterministically and without a model.
-
-    Args:
-        policy: Chooses the replies.
-        batch_size: Largest number of requests per batch.
-        image_tokens: Tokens to count per image; every word of a text counts as one token.
-        label: What errors call the policy.
-    """
+    """Answers with a policy, deterministically and without a model."""
 
     name = "scripted"
     capabilities = Capabilities()
@@ -49,7 +42,8 @@ class ScriptedEngine(BatchingEngine):
     def __init__(
         self,
         policy: Policy,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int = BATCH_SIZE,  # largest number of requests per batch
+        # tokens to count per image; every word of a text counts as one token
         image_tokens: int = 0,
         label: str = "the policy",
     ) -> None:
@@ -150,21 +144,11 @@ def make_scripted(
     model: str,
     questions: Sequence[Question],
     seed: int,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int = BATCH_SIZE,  # largest number of requests per batch
+    # the run options, for policies that need scenes or annotations; None outside a run
     config: RunConfig | None = None,
 ) -> ScriptedEngine:
-    """Build the engine for a policy.
-
-    Args:
-        model: Name or file of the policy, as in `find_policy`.
-        questions: The questions of the run.
-        seed: Seed of the policy's random choices.
-        batch_size: Largest number of requests per batch.
-        config: The run options, for policies that need scenes or annotations; None outside a run.
-
-    Raises:
-        SetupError: As in `find_policy`.
-    """
+    """Build the engine for a policy."""
     policy = find_policy(model)(questions, seed, config)
     tokens = 0 if config is None else image_tokens(model, *config.image_size)
     return ScriptedEngine(policy, batch_size, tokens)
