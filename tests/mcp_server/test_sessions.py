@@ -264,9 +264,10 @@ def test_ground_truth_stays_in_the_server_until_the_session_ends(tmp_path):
     assert "correct" not in text.lower()
     assert "score" not in text.lower()
     (folder,) = folders(tmp_path)
-    assert RunData(folder).has_questions
     assert (folder / "questions.jsonl").is_file()
-    assert not (folder / "results.json").exists()  # question 0 was never started
+    saved = RunData(folder).saved_results
+    assert saved["status"] == "partial"  # question 0 was never started
+    assert saved["questions"] == results["questions"]
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
