@@ -140,7 +140,6 @@ class JsonProtocol(ReplyProtocol):
         return _reply_schema(form, permitted_by(form, question))
 
     def answer_schema(self, form: ReplyForm, question: Question) -> Mapping[str, Any] | None:
-        """Return the schema of an object with only the answer."""
         return answer_only(form, question)
 
     def read(self, text: str, question: Question, form: ReplyForm) -> Action | Malformed:

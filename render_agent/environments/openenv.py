@@ -57,7 +57,6 @@ class OpenEnvEnvironment(env_server.Environment[ReplyAction, ChatObservation, en
     def step(
         self, action: ReplyAction, timeout_s: float | None = None, **_: Any
     ) -> ChatObservation:
-        """Reply to the current observation."""
         step = self._env.step(action.reply, finish=action.finish)
         observation, reward, terminated, truncated, info = step
         return _observation(observation, info, reward=reward, done=terminated or truncated)

@@ -60,7 +60,6 @@ class Pyrender(Renderer):
             ) from error
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera."""
         check_size(width, height)
         try:
             return self._owner.submit(self._draw, scene, camera, width, height).result()

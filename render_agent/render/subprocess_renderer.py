@@ -56,7 +56,6 @@ class SubprocessRenderer(Renderer):
             ) from None
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera."""
         reason = ""
         for _ in range(MAX_TRIES):
             try:

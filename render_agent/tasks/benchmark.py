@@ -73,7 +73,6 @@ class PackageBenchmark(Benchmark):
     """Takes the options of the run and returns the questions."""
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions."""
         source = f"benchmark {self.name!r} of {registry.package('benchmark', self.name)}"
         questions: dict[str, Question] = {}
         for index, question in enumerate(self.load(config)):

@@ -35,7 +35,6 @@ class QuestionFile(Benchmark):
         return load_with_scans(self.path, self.benchmark)
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the file."""
         return [self.path]
 
     def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:

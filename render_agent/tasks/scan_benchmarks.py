@@ -47,7 +47,6 @@ class ScanBenchmark(ScannedBenchmark):
         return questions
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions are read from."""
         path = self._path(config)
         return [path, *self.beside(path)]
 

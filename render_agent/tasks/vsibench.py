@@ -36,7 +36,6 @@ class ScannedBenchmark(Benchmark):
         return with_scans(questions, roots_of(config), config.annotations)
 
     def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
-        """Return, for each data set, a phrase that says where its scans were expected."""
         return search_places(roots_of(config))
 
 
@@ -48,7 +47,6 @@ class VSIBench(ScannedBenchmark):
         return load_vsibench(config.questions, config.subset)
 
     def files(self, config: RunConfig) -> list[Path]:
-        """Return the files that the questions are read from."""
         return vsibench_files(config.questions, config.subset)
 
 

@@ -261,7 +261,6 @@ class PolicyViews(FreeViews):
         return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))
 
     def with_store(self, images: ImageSink) -> Self:
-        """Return a provider that stores images in another place but shares the viewer and the start poses."""
         provider = super().with_store(images)
         provider._shared = {}
         return provider

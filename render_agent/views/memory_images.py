@@ -32,7 +32,6 @@ class MemoryImages(ImageStore):
         return {}
 
     def get(self, file: str) -> Image.Image:
-        """Return an image as RGB."""
         return self._images[file]
 
     def is_saved(self, file: str, digest: str | None = None) -> bool:

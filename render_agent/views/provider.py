@@ -71,7 +71,6 @@ class NoViews(ViewProvider):
     def preview(
         self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
     ) -> list[Candidate]:
-        """Return the candidates without views."""
         return list(candidates)
 
     def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:

@@ -111,7 +111,6 @@ class LearnedVerifier(Verifier):
         return Verdict(self.ensemble.score(features, histories).astype(np.float64))
 
     def close(self) -> None:
-        """Drop the cached features."""
         self._readers.clear()
 
     def _reader(self, context: TurnContext) -> FeatureCache:

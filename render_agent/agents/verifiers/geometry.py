@@ -143,7 +143,6 @@ class GeometryVerifier(Verifier):
         )
 
     def close(self) -> None:
-        """Close the renderer."""
         if "renderer" in self.__dict__:
             self.renderer.close()
 

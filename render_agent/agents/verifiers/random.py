@@ -26,7 +26,6 @@ class RandomVerifier(Verifier):
     seed: int = 0
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with the run's seed."""
         return replace(self, seed=config.seed)
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:

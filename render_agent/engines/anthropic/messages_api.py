@@ -65,7 +65,6 @@ class MessagesApi(ChatApi):
     optional_fields = ("temperature", "output_config")
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
-        """Return a client for a server."""
         import anthropic
 
         key = endpoint.headers.get(self.service.key_header, "EMPTY")

@@ -83,7 +83,6 @@ class GenerateContent(ChatApi):
         return client.aio, http_client
 
     async def close(self, client: Any) -> None:
-        """Close the connections of a client."""
         await client[1].aclose()
 
     async def list_models(self, client: Any) -> str:
@@ -160,7 +159,6 @@ class GenerateContent(ChatApi):
         return {"include_thoughts": True} if self.thinking == "on" else None
 
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
-        """Send a request and return the body of the response."""
         config = {
             **fields,
             "automatic_function_calling": {"disable": True},

@@ -59,7 +59,6 @@ class OpenAIApi(ChatApi):
     messages_field: ClassVar[str] = "messages"
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
-        """Return a client for a server."""
         import openai
 
         def make(**arguments: Any) -> Any:
@@ -114,11 +113,9 @@ class ChatCompletions(OpenAIApi):
     def fields(
         self, request: Request, samples: int, seed: int, endpoint: Endpoint
     ) -> dict[str, Any]:
-        """Return the other fields of a request, without the model."""
         return request_fields(request, samples, seed, self.options, endpoint)
 
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
-        """Send a request and return the body of the response."""
         raw = await client.chat.completions.with_raw_response.create(
             model=self.model, messages=messages, extra_body=fields
         )

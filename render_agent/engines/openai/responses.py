@@ -70,7 +70,6 @@ class Responses(OpenAIApi):
     def fields(
         self, request: Request, samples: int, seed: int, endpoint: Endpoint
     ) -> dict[str, Any]:
-        """Return the other fields of a request, without the model."""
         effort = self.options.reasoning_effort
         fields: dict[str, Any] = {
             "instructions": split_exchanges(request.messages)[0] or None,
@@ -93,7 +92,6 @@ class Responses(OpenAIApi):
         return used_options(self.options, fields)
 
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
-        """Send a request and return the body of the response."""
         raw = await client.responses.with_raw_response.create(
             model=self.model, input=messages, extra_body=fields
         )

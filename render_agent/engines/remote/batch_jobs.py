@@ -88,7 +88,6 @@ class BatchJobs(RemoteEngine):
         self._round: asyncio.Task[Results] | None = None
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in the same order."""
         size = self._unqueued = len(requests)
         try:
             if self._has_api:

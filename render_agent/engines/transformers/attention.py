@@ -212,7 +212,6 @@ class PrefillAttention(_PagedAttention):
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
     ) -> torch.Tensor:
-        """Return the attention output for queries whose keys and values are already stored."""
         pages = self.layers[layer]
         two_way = self.two_way if window is not None or self.two_way != "sliding" else "never"
         width, value_width = query.shape[-1], pages.values.shape[-1]
@@ -254,7 +253,6 @@ class DecodeAttention(_PagedAttention):
     def attend(
         self, layer: int, query: torch.Tensor, scale: float | None, window: int | None = None
     ) -> torch.Tensor:
-        """Return the attention output for queries whose keys and values are already stored."""
         pages = self.layers[layer]
         count, heads, width = query.shape
         if self.rows is None:

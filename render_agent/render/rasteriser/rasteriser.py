@@ -86,7 +86,6 @@ class Rasteriser(Renderer):
         return renderer
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw the scene as seen by the camera."""
         check_size(width, height)
         if scene.gaussians is not None:
             with self._building:  # the splat renderer reuses its buffers
