@@ -11,6 +11,13 @@ import numpy as np
 
 from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
+from render_agent.scans.formats.assumed_frame import (
+    choose_up,
+    refuse_impossible,
+    refuse_too_wide,
+    side_note,
+    unit_note,
+)
 from render_agent.scans.formats.axis_alignment import missing_note, read_alignment
 from render_agent.scans.formats.cleaning import (
     Scan,
@@ -22,12 +29,6 @@ from render_agent.scans.formats.cleaning import (
 from render_agent.scans.formats.point_cloud import cloud_normals, shaded_colours, thin_cloud
 from render_agent.scans.formats.readers import format_of
 from render_agent.scans.formats.shading import shade_mesh
-from render_agent.scans.formats.unit_check import (
-    refuse_impossible,
-    refuse_too_wide,
-    unit_note,
-)
-from render_agent.scans.formats.up_axis import choose_up, side_note
 from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
