@@ -18,8 +18,14 @@ from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import BmpImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TgaImagePlugin
-from PIL import WebPImagePlugin as WebpImagePlugin
+from PIL import (
+    BmpImagePlugin,
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TgaImagePlugin,
+    WebPImagePlugin,
+)
 
 from render_agent.scans.formats.reading_process import NeedsChildProcess, ScanRejectedError
 from render_agent.util.reasons import short_repr
@@ -36,6 +42,14 @@ MAX_FILE_BYTES = 1 << 30
 
 KTX2 = b"\xabKTX 20\xbb\r\n\x1a\n"
 
+# Plug-ins by the start of a file. They are called directly, because Image.open refuses images that are smaller than
+# MAX_IMAGE_PIXELS before it reports their size.
+PLUGINS: dict[bytes, Callable[[io.BytesIO], Any]] = {
+    rb"\x89PNG": PngImagePlugin.PngImageFile,
+    rb"\xff\xd8": JpegImagePlugin.JpegImageFile,
+    rb"(?s)RIFF....WEBP": WebPImagePlugin.WebPImageFile,
+    rb"BM": BmpImagePlugin.BmpImageFile,
+}
 
 Key = TypeVar("Key")
 
@@ -57,34 +71,26 @@ class EncodedImage:
     @classmethod
     def of(cls, data: bytes | memoryview, name: str = "") -> EncodedImage:
         """Open an encoded image. Raises ImageError."""
-        start = bytes(data[:32])
-        if start.startswith(KTX2):
+        if data[:12] == KTX2:
             raise ScanRejectedError(
                 "its textures are in KTX2 format (Basis Universal), which is not supported",
                 "convert it with `gltf-transform ktxdecompress IN.glb OUT.glb`",
             )
-        kind: Any = None
-        if start.startswith(b"\x89PNG"):
-            kind = PngImagePlugin.PngImageFile
-        elif start.startswith(b"\xff\xd8"):
-            kind = JpegImagePlugin.JpegImageFile
-        elif start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-            _check_size(_webp_size(start), MAX_WEBP_PIXELS)
-            kind = WebpImagePlugin.WebPImageFile
-        elif start.startswith(b"BM"):
-            kind = BmpImagePlugin.BmpImageFile
-        elif name.lower().endswith(".tga"):
-            kind = TgaImagePlugin.TgaImageFile
-        if kind is None:
+        plugin = next((PLUGINS[start] for start in PLUGINS if re.match(start, data)), None)
+        if plugin is None and name.lower().endswith(".tga"):
+            plugin = TgaImagePlugin.TgaImageFile
+        if plugin is None:
             raise ImageError("it is not a PNG, JPEG, WebP, BMP or TGA file")
+        if (
+            plugin is WebPImagePlugin.WebPImageFile
+        ):  # its decoder allocates memory when it is opened
+            _check_size(_webp_size(bytes(data[:32])), MAX_WEBP_PIXELS)
         try:
-            # The plug-in is called directly: Image.open applies its own limits before it reports the size.
-            image = kind(io.BytesIO(data))
+            image = plugin(io.BytesIO(data))
         except Exception as error:  # decoders raise arbitrary exceptions on malformed files
             raise ImageError("it is corrupt") from error
-        width, height = image.size
-        _check_size((width, height), MAX_IMAGE_PIXELS)
-        return cls(image, (width, height))
+        _check_size(image.size, MAX_IMAGE_PIXELS)
+        return cls(image, image.size)
 
     @property
     def decoded_pixels(self) -> int:
