@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,34 +94,37 @@ def read_columns(path: Path, size: int) -> Scan:
     cloud = CloudBuilder(bits=None)
     head = lines[: lines.index(points[0])]
     is_counted = any(line.isdigit() for line in head)
-    skipped = Skipped(text_lines=-sum(_is_skipped(line) for line in head))
-    num_rows = 0
-    for numbers, rows_read in _blocks(path, decimal_comma, is_counted, skipped):
-        num_rows += rows_read
-        if len(numbers) != num_columns * rows_read:
+    text_lines = -sum(_is_skipped(line) for line in head)
+    num_rows = num_declared = 0
+    for block in _blocks(path, decimal_comma, is_counted):
+        num_rows += block.num_rows
+        text_lines += block.text_lines
+        num_declared += block.declared
+        if not block.num_rows:
+            continue
+        if len(block.numbers) != num_columns * block.num_rows:
             raise unreadable(path, f"not all of its lines have {num_columns} numbers")
-        part = numbers.reshape(-1, num_columns)
+        part = block.numbers.reshape(-1, num_columns)
         cloud.add(
             part[:, [columns[axis] for axis in "xyz"]],
             part[:, [columns[channel] for channel in "rgb"]] if "r" in columns else None,
             part[:, columns["i"]] if "i" in columns else None,
         )
-    if skipped.text_lines:
-        notes.append(
-            f"ignored: {count_noun(skipped.text_lines, 'line')} of text between the points"
-        )
-    if skipped.declared > num_rows:
-        notes.append(f"it declares {skipped.declared:,} points, but has only {num_rows:,}")
+    if text_lines:
+        notes.append(f"ignored: {count_noun(text_lines, 'line')} of text between the points")
+    if num_declared > num_rows:
+        notes.append(f"it declares {num_declared:,} points, but has only {num_rows:,}")
     scan = cloud.scan()
     return replace(scan, metres=metres, notes=(*notes, *scan.notes, *declared.notes))
 
 
-@dataclass
-class Skipped:
-    """Counts of skipped content: lines of text other than comments, and points declared by lines with a count."""
+class _Block(NamedTuple):
+    """Part of a file."""
 
-    text_lines: int = 0
-    declared: int = 0
+    numbers: NDArray[np.float64]
+    num_rows: int  # points
+    text_lines: int  # skipped lines of text, other than comments
+    declared: int  # points declared by lines with a count
 
 
 def _is_skipped(line: bytes) -> bool:
@@ -205,10 +209,7 @@ def _normalise_separators(text: bytes, decimal_comma: bool) -> bytes:
     return text.translate(bytes.maketrans(b",;", b"  "))
 
 
-def _blocks(
-    path: Path, decimal_comma: bool, counted: bool, skipped: Skipped
-) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yield the numbers in the file, block by block, with the number of lines in each."""
+def _blocks(path: Path, decimal_comma: bool, counted: bool) -> Iterator[_Block]:
     remainder = b""
     with path.open("rb") as file:
         if file.read(len(BOM)) != BOM:
@@ -221,31 +222,29 @@ def _blocks(
             text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             if len(remainder) > BLOCK_BYTES:
                 raise unreadable(path, "it has an endless line")
-            text = _rows_only(text, skipped)
-            if counted:
-                counts = COUNT.findall(text)
-                skipped.declared += sum(int(count) for count in counts if len(count) < MAX_DIGITS)
+            text, text_lines = _rows_only(text)
+            counts = COUNT.findall(text) if counted else []
+            declared = sum(int(count) for count in counts if len(count) < MAX_DIGITS)
+            if counts:
                 text = COUNT.sub(b"", text)
             text = re.sub(rb"\n[ \t]*(?=\n)", b"", text.strip())
-            if text:
-                yield (
-                    text_numbers(path, _normalise_separators(text, decimal_comma)),
-                    text.count(b"\n") + 1,
-                )
+            num_rows = text.count(b"\n") + 1 if text else 0
+            numbers = text_numbers(path, _normalise_separators(text, decimal_comma))
+            yield _Block(numbers, num_rows, text_lines, declared)
             if not block:
                 return
 
 
-def _rows_only(text: bytes, skipped: Skipped) -> bytes:
-    """Return the text without header and comment lines; the former are counted."""
-    parts, at = [], 0
+def _rows_only(text: bytes) -> tuple[bytes, int]:
+    """Return the text without header and comment lines, and the number of header lines."""
+    parts, at, num_headers = [], 0, 0
     while match := NON_NUMERIC.search(text, at):
         start = text.rfind(b"\n", 0, match.start()) + 1
-        skipped.text_lines += not COMMENT_START.match(text, start)
+        num_headers += not COMMENT_START.match(text, start)
         parts.append(text[at:start])
         at = text.find(b"\n", match.end())
         at = len(text) if at < 0 else at
-    return b"".join([*parts, text[at:]])
+    return b"".join([*parts, text[at:]]), num_headers
 
 
 def _columns_of_header(

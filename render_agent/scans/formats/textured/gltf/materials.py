@@ -42,39 +42,36 @@ def read_materials(
     """Return materials by number, and notes about their images; the material of None has no colour."""
     materials: dict[int | None, MappedMaterial] = {None: (None, 0, np.eye(2, 3))}
     entries = {number: gltf.tree["materials"][number] for number in numbers if number is not None}
-    notes: list[str] = []
     for name in (name for entry in entries.values() for name in _inputs(entry)):
         declared.add(name)
     declared.use("baseColorTexture", "diffuseTexture")
     base = {number: _base(gltf.tree, entry) for number, entry in entries.items()}
-    materials |= _decode(gltf, base, notes, in_child=in_child)
+    decoded, notes = _decode(gltf, base, in_child=in_child)
+    materials |= decoded
     emission = {
         number: _emission(gltf.tree, entry)
         for number, entry in entries.items()
         if _emits(entry) and is_black(materials[number][0])
     }
     if emission:
-        materials |= _decode(gltf, emission, notes, in_child=in_child)
+        decoded, emission_notes = _decode(gltf, emission, in_child=in_child)
+        materials |= decoded
+        notes += emission_notes
         if all(number in emission for number, entry in entries.items() if _emits(entry)):
             declared.use("emissiveTexture", "emissiveFactor", "KHR_materials_emissive_strength")
     return materials, list(dict.fromkeys(notes))
 
 
 def _decode(
-    gltf: GltfFile,
-    mappings: Mapping[int, tuple[Tree, Material]],
-    notes: list[str],
-    *,
-    in_child: bool,
-) -> dict[int | None, MappedMaterial]:
-    """Return materials with their decoded images, given the mappings of their textures; add notes."""
+    gltf: GltfFile, mappings: Mapping[int, tuple[Tree, Material]], *, in_child: bool
+) -> tuple[dict[int | None, MappedMaterial], list[str]]:
+    """Return materials with their decoded images, given the mappings of their textures, and notes about the images."""
     sources = dict.fromkeys(
         mapping["source"] for mapping, _ in mappings.values() if mapping.get("source") is not None
     )
-    images, image_notes = decode_images(
+    images, notes = decode_images(
         {source: partial(_load_image, gltf, source) for source in sources}, in_child=in_child
     )
-    notes += image_notes
     materials: dict[int | None, MappedMaterial] = {}
     for number, (mapping, material) in mappings.items():
         image = images.get(mapping.get("source", -1))
@@ -83,7 +80,7 @@ def _decode(
         else:
             decoded_material = replace(material, image=image, captured=True)
             materials[number] = (decoded_material, mapping["uv"], mapping["transform"])
-    return materials
+    return materials, notes
 
 
 def _inputs(entry: Tree) -> Iterator[str]:
