@@ -69,7 +69,7 @@ def test_correlated_runs_need_fewer_scenes():
 
 def test_power_command_prints_the_plan(tmp_path):
     questions = spread_over_rooms(make_questions(tmp_path, 36), 18)
-    path = play(tmp_path, questions, walking_engine(36, 3), max_turns=3)[0]
+    path = play(tmp_path, questions, walking_engine(36, 3), max_turns=3, no_restate=True)[0]
     as_json = CliRunner().invoke(compare_command, [str(path), "--power", "3", "--json"])
     assert as_json.exit_code == 0, as_json.output
     result = json.loads(as_json.output)
