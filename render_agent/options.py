@@ -43,7 +43,8 @@ def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
     the help text, `{names}` stands for the names of the parts of kind `names`. Further metadata: `metavar`, `choices`,
     `minimum`, `maximum`, `pattern` (a regular expression), `separator` of several values in one word, `part` or `names` (the
     kind of part that it names, or that its values start with; see `registry`), `path` (a key of IS_PATH), `private` (must
-    not be published), and `free` (may change when a run is resumed although its group may not).
+    not be published), `free` (may change when a run is resumed although its group may not), and `local` (describes a model
+    on this machine; a server determines it for its models).
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -174,17 +175,25 @@ class RunConfig:
         choices=("off", "warn", "require"),
         free=True,
     )
-    revision: str | None = _engine(None, "Revision of the model.", metavar="NAME")
+    revision: str | None = _engine(None, "Revision of the model.", metavar="NAME", local=True)
     dtype: str = _engine(
-        AUTO, "Data type of the weights.", choices=(AUTO, "float32", "bfloat16", "float16")
+        AUTO,
+        "Data type of the weights.",
+        choices=(AUTO, "float32", "bfloat16", "float16"),
+        local=True,
     )
-    device: str = _engine(AUTO, "Device of the model: auto, cpu, cuda, cuda:1 …", metavar="NAME")
-    tensor_parallel: int = _engine(1, "GPUs that share one model.", minimum=1, metavar="N")
+    device: str = _engine(
+        AUTO, "Device of the model: auto, cpu, cuda, cuda:1 …", metavar="NAME", local=True
+    )
+    tensor_parallel: int = _engine(
+        1, "GPUs that share one model.", minimum=1, metavar="N", local=True
+    )
     max_model_len: int | None = _engine(
         None,
         "Token limit of a dialogue; a question that exceeds it fails.",
         minimum=1,
         metavar="N",
+        local=True,
     )
     engine_option: tuple[str, ...] = _engine(
         (), "Additional option for the engine. Repeatable.", metavar="K=V"

@@ -209,7 +209,8 @@ class Prefetcher(Protocol):
     def prefetch(self, requests: Sequence[Request]) -> None:
         """Read the prompts of requests that will be submitted later, while no submitted request waits.
 
-        Requests that are never submitted must do no harm. The replies must not depend on it.
+        A request that is submitted with the same `messages` object uses the prompt. Requests that are never submitted
+        must do no harm. The replies must not depend on it.
         """
         ...
 

@@ -71,8 +71,8 @@ class RemoteMaker(EngineMaker):
 
 def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Options:
     """Return the engine options of a run."""
-    for name in ("revision", "dtype", "device", "tensor_parallel", "max_model_len"):
-        if getattr(config, name) != OPTIONS[name].default:
+    for name, entry in OPTIONS.items():
+        if entry.metadata.get("local") and getattr(config, name) != entry.default:
             flag = "--" + name.replace("_", "-")
             raise UsageError(
                 f"{flag} is determined by the server with --engine {config.engine}. Omit it."

@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from threading import Event
 
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
@@ -20,7 +20,12 @@ from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
-from render_agent.engines.transformers.sequences import InFlightRequest, Sample, build_prompt
+from render_agent.engines.transformers.sequences import (
+    BuiltPrompt,
+    InFlightRequest,
+    Sample,
+    build_prompt,
+)
 from render_agent.util.reasons import first_line
 
 LOG = logging.getLogger(__name__)
@@ -118,13 +123,15 @@ class ContinuousEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue requests; `ready` returns their replies. Prompts are built in other threads."""
         for request in requests:
-            in_flight = self._build(request, self._ahead.pop(request.dialogue_id, None))
+            ahead = self._ahead.pop(request.dialogue_id, None)
+            in_flight = InFlightRequest(request, _built(ahead, request) or self._build(request))
             self._queue += [Sample(in_flight, number) for number in range(request.distinct_samples)]
 
     def prefetch(self, requests: Sequence[Request]) -> None:
         """Read prompts ahead, as in `Prefetcher.prefetch`."""
         for request in requests:
-            self._ahead[request.dialogue_id] = Sample(self._build(request), 0)
+            in_flight = InFlightRequest(request, self._build(request))
+            self._ahead[request.dialogue_id] = Sample(in_flight, 0)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Generate until at least one reply is complete, and yield all complete ones."""
@@ -182,20 +189,12 @@ class ContinuousEngine:
         self.scheduler.close()
         self.loaded.close()
 
-    def _build(self, request: Request, ahead: Sample | None = None) -> InFlightRequest:
-        """Build a prompt in another thread, unless it was built ahead without an error."""
-        if ahead and (ahead.request.messages, ahead.request.tools) == (
-            request.messages,
-            request.tools,
-        ):
-            built = ahead.in_flight.built
-            if not built.done() or built.exception() is None:
-                return InFlightRequest(request, built)
+    def _build(self, request: Request) -> Future[BuiltPrompt]:
+        """Build a prompt in another thread."""
         sequence = self.cache.find_idle(request.dialogue_id)
         earlier = sequence.prompt.images if sequence and sequence.prompt else ()
         seen = {image.file for image in earlier}
-        built = self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
-        return InFlightRequest(request, built)
+        return self._preparing.submit(build_prompt, self.loaded.inputs, request, seen)
 
     def _read_ahead(self) -> None:
         """Read the prompts built ahead once there are as many as active replies, so that each call reads several."""
@@ -256,3 +255,11 @@ class ContinuousEngine:
             reply = merge_samples(in_flight.request, samples, seconds, self._events)
             self._events.clear()
             self._answered.append((in_flight.request, reply))
+
+
+def _built(ahead: Sample | None, request: Request) -> Future[BuiltPrompt] | None:
+    """Return the prompt that was built ahead for a request; None if there is none, or if building it failed."""
+    if ahead is None or ahead.request.messages is not request.messages:
+        return None
+    built = ahead.in_flight.built
+    return None if built.done() and built.exception() else built

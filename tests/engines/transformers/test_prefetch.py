@@ -38,6 +38,7 @@ class Rounds:
         self.engine, self.dialogues = engine, Dialogues(**FEW | more)
         self.prefetches, self.waits = prefetches, waits
         self.before, self.after = [], []
+        self.next = {}  # requests that were prefetched
         self.tokens = 0
         read = scheduler.prefill
 
@@ -56,7 +57,8 @@ class Rounds:
 
     def take_turn(self, names):
         ahead = self.tokens
-        self.engine.submit([self.dialogues.request(name) for name in names])
+        requests = [self.next.pop(name, None) or self.dialogues.request(name) for name in names]
+        self.engine.submit(requests)
         done = []
         while len(done) < len(names):
             for request, reply in self.engine.ready():
@@ -73,9 +75,8 @@ class Rounds:
         answer = chat.assistant(reply.text if reply.error is None else "nothing")
         dialogues.messages[name] = [*dialogues.messages[name], answer]
         if self.prefetches and self.is_due(name):
-            messages = dialogues.messages[name]
-            self.engine.prefetch([dialogues.request(name)])
-            dialogues.messages[name] = messages
+            self.next[name] = dialogues.request(name)
+            self.engine.prefetch([self.next[name]])
             if self.waits:
                 self.engine.await_prompts()
 

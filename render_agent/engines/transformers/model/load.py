@@ -79,21 +79,22 @@ class LoadedModel:
         limit = request.max_new_tokens if self.marks is None else request.token_limit
         return limit if self.max_len is None else min(limit, max(1, self.max_len - tokens))
 
-    def prepare(self, request: Request, more: int = 0, retry: bool = True) -> PreparedPrompt | str:
+    def prepare(self, request: Request, more: int = 0) -> PreparedPrompt | str:
         """Return the prompt of a request, after which `more` tokens will follow, or an error message.
 
-        With `retry`, running out of memory frees memory and tries once more.
+        Running out of memory frees memory and tries once more.
         """
-        try:
-            prompt = self.inputs.prepare(request)
-            return self.length_error(len(prompt.ids) + more) or prompt
-        # An image comes from a file and passes through three libraries; any error concerns only this request.
-        except Exception as error:
-            LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
-            reason, retry = first_line(error), retry and is_out_of_memory(error)
-        if retry:
+        for retries_left in (1, 0):
+            try:
+                prompt = self.inputs.prepare(request)
+                return self.length_error(len(prompt.ids) + more) or prompt
+            # An image comes from a file and passes through three libraries; any error concerns only this request.
+            except Exception as error:
+                LOG.warning("%s: the prompt failed", request.dialogue_id, exc_info=True)
+                reason, may_fit = first_line(error), is_out_of_memory(error)
+            if not (retries_left and may_fit):
+                break
             free_memory()
-            return self.prepare(request, more, retry=False)
         return f"the prompt could not be prepared: {reason}"
 
     def forced_tokens(self, request: Request) -> list[int] | None:
