@@ -200,6 +200,8 @@ class RemoteEngine:
 
     async def _cancel_all(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        # Let all of them start; anyio never awaits the connection of a task that is cancelled before.
+        await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

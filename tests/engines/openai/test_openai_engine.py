@@ -1,6 +1,8 @@
 """The OpenAI engine: limits, retries, request fields, and parsing of replies."""
 
+import asyncio
 import base64
+import gc
 import hashlib
 import io
 import json
@@ -11,6 +13,7 @@ import time
 from functools import partial
 from importlib.util import find_spec
 
+import anyio
 import numpy as np
 import pytest
 from factories.models import load_random_image
@@ -281,6 +284,24 @@ def test_close_cancels_requests_immediately(create):
     engine.close()
     engine.close()
     assert server.running == 4, "close did not wait for any reply"
+
+
+@pytest.mark.parametrize("steps", range(3))
+def test_close_awaits_connections_that_have_just_been_scheduled(create, steps):
+    """anyio's warning of a connection that is not awaited would be an error."""
+    engine = create(engine_over, f"http://127.0.0.1:{free_port()}/v1")
+
+    async def close_while_connecting():
+        connecting = asyncio.create_task(anyio.connect_tcp("127.0.0.1", free_port()))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await engine._cancel_all()
+        return connecting
+
+    connecting = asyncio.run_coroutine_threadsafe(close_while_connecting(), engine._loop).result()
+    assert connecting.done()
+    del connecting
+    gc.collect()
 
 
 def test_arrived_replies_are_yielded_before_the_error(create):
