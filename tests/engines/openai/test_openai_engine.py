@@ -202,7 +202,7 @@ class AnswerWhenFull:
 def test_run_keeps_the_server_full(create, tmp_path):
     server = create(StubServer, chat_answers(AnswerWhenFull(4, 16 * 3)))
     options = {"engine": "openai", "model": "made", "base_url": (server.url,), "batch_size": 4}
-    options |= {"max_turns": 3, "max_batched_turns": 0, "finish_together": 8}
+    options |= {"max_turns": 3, "max_batched_turns": 0, "finish_together": 8, "no_restate": True}
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 16), **options))
     try:
         run.go(NullObserver())
