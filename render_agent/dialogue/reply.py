@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -148,7 +148,7 @@ class ReplyForm:
     """Width and height of the views in pixels if replies may request measurements; otherwise None."""
     wording: Wording = dataclass_field(default_factory=general)
 
-    @cached_property
+    @property
     def fields(self) -> list[ReplyField]:
         """The fields that are parsed: no measurements unless enabled, and no fields with an empty description."""
         return [
@@ -158,7 +158,7 @@ class ReplyForm:
             and (field.sentence is None or self.wording.templates[f"fields.{field.sentence}"])
         ]
 
-    @cached_property
+    @property
     def requested_fields(self) -> list[ReplyField]:
         """The fields described to the model: all parsed fields, but moves and views only if it explores."""
         return [field for field in self.fields if self.kinds or field.used == "always"]
