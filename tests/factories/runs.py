@@ -124,9 +124,9 @@ def truncate_log(path: Path, lines: int):
         (path / name).unlink(missing_ok=True)
 
 
-def resume(path: Path, engine=None, **changes):
+def resume(path: Path, engine=None, *, allow_code=False, **changes):
     """Resume and complete a run, with `engine` or its saved one; return the results."""
-    run = resume_run(RunData(path), changes)
+    run = resume_run(RunData(path), changes, allow_code=allow_code)
     return finish_run(run, (lambda config, questions: engine) if engine else make_engine)
 
 

@@ -107,7 +107,7 @@ def test_interrupted_run_resumes_with_the_same_probes(tmp_path, questions):
     for share in (0.31, 0.77):
         (path / "results.json").unlink()
         log.write_bytes(complete_log[: int(share * len(complete_log))])
-        resumed = resume(path, walking_engine(5, batch_size=2))
+        resumed = resume(path, walking_engine(5, batch_size=2), allow_code=True)
         assert transcripts(path) == dialogues
         assert probes(path) == believed
         assert resumed["beliefs"] == results["beliefs"]
