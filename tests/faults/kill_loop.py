@@ -48,7 +48,7 @@ def kill_after(calls, write):
 def complete_run(runs: Path, config, lines=None, images=None):
     """Start or resume a run and complete it, unless it is killed after a number of lines or images."""
     paths = list_runs(runs)
-    run = resume_run(RunData(paths[-1]), {}) if paths else start_run(config)
+    run = resume_run(RunData(paths[-1]), {}, allow_code=True) if paths else start_run(config)
     if lines is not None:
         writer.write_all = kill_after(lines, writer.write_all)
     if images is not None:
