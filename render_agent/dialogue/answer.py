@@ -44,7 +44,7 @@ _LOOSE_SPACE = re.compile(r"\s+(?=[.,:;^²-])|(?<=\^)\s+|\s+(?=\s)")
 _BOX = re.compile(r"(?:^|(?<=[.!?:;=\n])|\bis)[\s$]*\\f?box(?:ed)?\s*(?=\{)", re.IGNORECASE)
 # A sentence that states the answer; it must be the last one.
 _STATEMENT = re.compile(
-    r"(?:^|[.!?:;\n])\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my) )?(?:(?:final|correct|best|right) )*"
+    r"(?:^|[.!?:;\n])\s*+(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my) )?(?:(?:final|correct|best|right) )*"
     r"(?:answer|option|choice)(?: is:?|:| =)\s*(.*)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from render_agent.util.numbers import SMALL_NUMBERS
@@ -41,15 +40,12 @@ def first_number(answer: str) -> float | None:
 
 def _sum(words: list[str]) -> float:
     """Return the number spelled out by words; infinity if it overflows a float."""
-    total = below = 0
+    total = below = 0.0  # integers of many digits would take quadratic time
     for word in words:
         if word == _HUNDRED:
-            below = max(below, 1) * 100
+            below = max(below, 1.0) * 100
         elif word == _THOUSAND:
-            total, below = total + max(below, 1) * 1000, 0
+            total, below = total + max(below, 1.0) * 1000, 0
         else:
             below += _NUMBERS[word]
-    try:
-        return float(total + below)
-    except OverflowError:
-        return math.inf
+    return total + below

@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from render_agent.util.numbers import SMALL_NUMBERS
 
 TAIL_LINES, TAIL_CHARACTERS = 6, 800  # size of the end of an answer that is inspected
 
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
-_TAGGED_LETTER = re.compile(
-    r"<\s*answer\b[^>]*>\s*([A-J]).*?<\s*/\s*answer\s*>", re.IGNORECASE | re.DOTALL
-)
+_OPENING_TAG = re.compile(r"<\s*+answer\b[^>]*+>", re.IGNORECASE)
+_CLOSING_TAG = re.compile(r"<\s*/\s*answer\s*>", re.IGNORECASE)
+_TAGGED_LETTER = re.compile(r"\s*([A-J])", re.IGNORECASE)
 _BEFORE_CLOSING = [
     re.compile(rf"(?<![A-Za-z])([A-F])\s*[)\]}}）】]?\s*</\s*{tag}\s*>", re.IGNORECASE)
     for tag in ("answer", "think")
 ]
 _THINKING = [re.compile(tag, re.IGNORECASE) for tag in (r"</\s*think\s*>", r"<\s*think\s*>")]
 _OPTION_LISTED = re.compile(r"[*_>\-\s]*(?:option|选项)\s+[A-J]\s*[:：]", re.IGNORECASE)
-_ALONE = re.compile(r"\s*[*_`>（）\[\]【】()]*\s*([A-Fa-f])\s*[*_`（）\[\]【】()]*\s*")
+_ALONE = re.compile(r"\s*+[*_`>（）\[\]【】()]*+\s*+([A-Fa-f])\s*+[*_`（）\[\]【】()]*+\s*+")
 _LABEL = re.compile(r"([A-F])\s*[.．:：)\]】、-]\s+", re.IGNORECASE)
 _IN_LINE = re.compile(r"(?<![A-Za-z])([A-F])\s*[*_`）\])}]*(?=$|[\s.,:;!?)\]】》」』，。；、：）])")
 _CONCLUSION = re.compile(
     r"(?:final\s*answer|the\s*answer\s*is|answer(?:\s*is)?|correct\s*answer"
     r"|答案|最终答案|结论|所以|因此|我选(?:择)?|选择|选)"
-    r"\s*[:：>＝=]?\s*[(\[{（【]?\s*([A-F])\s*[)\]}）】]?(?:\b|[.)、。])",
+    r"\s*+[:：>＝=]?\s*+[(\[{（【]?\s*+([A-F])\s*[)\]}）】]?(?:\b|[.)、。])",
     re.IGNORECASE,
 )
 _CAPITAL = re.compile(r"(?<![A-Za-z])([A-F])\s*[)\]}）】]?(?![A-Za-z])")
 
 _DIGITS = r"[-+]?(?:\d*\.\d+|\d+)(?:[eE][-+]?\d+)?"
 _NUMBER = re.compile(_DIGITS)
-_TAGGED_NUMBER = re.compile(
-    rf"<\s*answer\b[^>]*>\s*({_DIGITS})(?:[^\d<][^<]*)?<\s*/\s*answer\s*>", re.IGNORECASE
-)
+_TAGGED_NUMBER = re.compile(rf"\s*({_DIGITS})(?:[^\d<][^<]*)?{_CLOSING_TAG.pattern}", re.IGNORECASE)
 _WORD = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)})\b", re.IGNORECASE)
 
 
@@ -49,7 +47,7 @@ def letter(answer: str) -> str | None:
     text = _INVISIBLE.sub("", answer.strip())
     end = text[-TAIL_CHARACTERS:]
     return (
-        _find_first(_TAGGED_LETTER, text)
+        _tagged_letter(text)
         or _find_first(_BEFORE_CLOSING[0], end)
         or _find_first(_BEFORE_CLOSING[1], end)
         or _last_line(_after_thinking(text))
@@ -67,11 +65,23 @@ def tagged_number(answer: str) -> float | None:
     """
     text = _INVISIBLE.sub("", _first_of_list(answer).strip())
     text = _WORD.sub(lambda word: str(SMALL_NUMBERS[word[0].lower()]), text)
-    match = _TAGGED_NUMBER.search(text)
-    if match:
-        return float(match[1])
+    for tag in _opening_tags(text):
+        if match := _TAGGED_NUMBER.match(text, tag.end()):
+            return float(match[1])
     numbers = _NUMBER.findall(_after_thinking(text)) or _NUMBER.findall(text)
     return float(numbers[-1]) if numbers else None
+
+
+def _opening_tags(text: str) -> Iterator[re.Match[str]]:
+    """Return the opening tags before the last ">", because a search beyond it would take quadratic time."""
+    return _OPENING_TAG.finditer(text, 0, text.rfind(">") + 1)
+
+
+def _tagged_letter(text: str) -> str | None:
+    for tag in _opening_tags(text):
+        if match := _TAGGED_LETTER.match(text, tag.end()):
+            return match[1].upper() if _CLOSING_TAG.search(text, match.end()) else None
+    return None
 
 
 def _find_first(pattern: re.Pattern[str], text: str) -> str | None:

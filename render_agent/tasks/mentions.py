@@ -7,25 +7,29 @@ import re
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 
+# Bounded, because the patterns would otherwise take cubic time in the length of a question.
+_NAME = "(.{1,100})"
+_LIST = "(.{1,1000})"
+
 # question type -> pattern of VSI-Bench's template, with a group for each object that the question is about
 SUBJECT_PATTERNS = {
-    "object_counting": r"How many (.+)\(s\) are in",
-    "object_size_estimation": r"dimension \(length, width, or height\) of the (.+), measured",
-    "object_abs_distance": r"the distance between the (.+) and the (.+) \(in",
-    "object_rel_distance": r"of these objects \(.+\) is the closest to the (.+)\?",
-    "object_rel_direction": r"standing by the (.+) and facing the (.+), is the (.+) to (?:my|the left)",
+    "object_counting": rf"How many {_NAME}\(s\) are in",
+    "object_size_estimation": rf"dimension \(length, width, or height\) of the {_NAME}, measured",
+    "object_abs_distance": rf"the distance between the {_NAME} and the {_NAME} \(in",
+    "object_rel_distance": rf"of these objects \(.{{1,1000}}\) is the closest to the {_NAME}\?",
+    "object_rel_direction": rf"standing by the {_NAME} and facing the {_NAME}, is the {_NAME} to (?:my|the left)",
 }
 
 # Matches the start, facing direction, goal and landmarks of a route.
 ROUTE_PATTERN = (
-    r"(?:beginning at|facing|navigate to|until) the (.+?)"
+    r"(?:beginning at|facing|navigate to|until) the (.{1,100}?)"
     r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
 )
 
 # Comma-separated lists of objects in a question.
 LIST_PATTERNS = {
-    "object_rel_distance": r"of these objects \((.+)\) is the closest",
-    "obj_appearance_order": r"following categories in the video: (.+)\?",
+    "object_rel_distance": rf"of these objects \({_LIST}\) is the closest",
+    "obj_appearance_order": rf"following categories in the video: {_LIST}\?",
 }
 
 NO_MATCH = "(?!)"  # matches no text, not even an empty one

@@ -31,7 +31,7 @@ BEARING_STEPS = 100
 BEARING_STEP_DEGREES = 360 / BEARING_STEPS  # degrees per step
 
 # The actions of a route: a turn to fill in, or a leg with its goal.
-LEG_PATTERN = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.+?)(?=\.| \d+\.|,|$))"
+LEG_PATTERN = r"\d\. (?:(\[please fill in\])|[Gg]o forward until the (.{1,100}?)(?=\.| \d+\.|,|$))"
 
 NameTurn = Callable[[float], str]  # names a turn given in degrees, positive to the left
 

@@ -43,9 +43,9 @@ DECODER = json.JSONDecoder(
     strict=False, parse_float=Written, parse_int=Written, object_pairs_hook=merge_pairs
 )
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)\n[^\S\n]*+```", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*(?:[\"'}“‘]|\Z))|(?<!\w)\{(?=\s*[A-Za-z_]\w*\s*[:=])")
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}]', re.DOTALL)
+_BRACKET = re.compile(r'(?<!\\)"(?:[^"\\]|\\.)*+"|[{}]', re.DOTALL)
 _DASHES = dict.fromkeys(map(ord, "\u2212\u2010\u2011\u2012\u2013\uff0d"), "-")
 _WORD = re.compile(r"-?\w+")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input")

@@ -47,12 +47,14 @@ _SPECIAL = re.compile(
     r"|<\|tool_call_begin\|>\s*(?:functions\.)?([\w-]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>"
     r"((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>"
     r"|<\|tool_call_start\|>((?:(?!<\|tool_call_).)*)<\|tool_call_end\|>"
-    rf"|(?:\A|(?<=</think>))\s*+(?:<\|python_tag\|>|```(?:tool_code|python)\b)?\s*+\[?((?:{'|'.join(TOOLS)})\(.*\))\]?\s*+"
+    rf"|(?:\A|(?<=</think>))\s*+(?:<\|python_tag\|>|```(?:tool_code|python)\b)?\s*+\[?((?:{'|'.join(TOOLS)})\((?:(?!</think>).)*\))\]?\s*+"
     r"(?:```)?\s*+\Z",
     re.DOTALL,
 )
 # What differs from JSON in Gemma's arguments: strings between marks, and names without quotes; not strings in quotes.
-_GEMMA = re.compile(r'<\|"\|>(.*?)<\|"\|>|([^\W\d][\w-]*)(?=\s*:)|"(?:[^"\\]|\\.)*"', re.DOTALL)
+_GEMMA = re.compile(
+    r'<\|"\|>(.*?)<\|"\|>|(?<![\w-])([^\W\d][\w-]*+)(?=\s*:)|"(?:[^"\\]|\\.)*+"?', re.DOTALL
+)
 # How calls begin: in tags, or after Mistral's mark.
 _OPENING = re.compile(
     r"<(tool_call)>|<(function)=([\w-]+)>|<(invoke)\s+name=[\"']([\w-]+)[\"']>"

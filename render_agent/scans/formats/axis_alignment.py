@@ -45,7 +45,7 @@ def read_alignment(scan: Path) -> NDArray[np.float64] | None:
         return None
     with path.open("rb") as file:
         text = file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
-    match = re.search(r"^\s*axisAlignment\s*=(.*)$", text, re.MULTILINE)
+    match = re.search(r"^[ \t]*axisAlignment[ \t]*=(.*)$", text, re.MULTILINE)
     if match is None:
         return None
     try:

@@ -86,7 +86,7 @@ def _library_lines(scan: Path) -> Iterator[str]:
             line = content[start : end if end >= 0 else len(content)]
             if match := re.match(rb"\s*mtllib\s+(.+)", line):
                 yield match[1].decode("utf-8", "replace").strip()
-            at = content.find(b"mtllib", at + 1)
+            at = content.find(b"mtllib", end) if end >= 0 else -1
 
 
 def _gltf_names(scan: Path) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _ply_names(scan: Path) -> Iterator[str]:
         start = file.read(MAX_HEADER_BYTES)
     if start.startswith(b"ply"):
         header = start.partition(b"end_header")[0].decode("utf-8", "replace")
-        pattern = rf"^\s*(?:comment|obj_info)\s+{TEXTURE_COMMENT}$"
+        pattern = rf"^[ \t]*+(?:comment|obj_info)[ \t]++{TEXTURE_COMMENT}$"
         for name in re.findall(pattern, header, re.IGNORECASE | re.MULTILINE):
             yield name.strip()
 

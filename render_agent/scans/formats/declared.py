@@ -13,9 +13,9 @@ MAX_NAME_CHARS = 40
 FEW_CORNERS = "faces with fewer than 3 corners"  # points and lines, as some programs write them
 
 # A comment that is nothing but a unit, such as "unit: mm" or "File units = inches".
-UNIT_COMMENT = re.compile(r"(?:file\s+)?units?\s*[:=]?\s*(?:in\s+)?([a-z]+)", re.IGNORECASE)
+UNIT_COMMENT = re.compile(r"(?:file\s++)?units?\s*+[:=]?\s*+(?:in\s++)?([a-z]+)", re.IGNORECASE)
 # Comments that record the up axis: ours in converted splats, Nerfstudio's ("Vertical Axis: z") and similar ones.
-UP_COMMENT = re.compile(r"(?:(?:up|vertical)[ _-]?axis|up)\s*[:=]?\s*([+-]?[xyz])", re.IGNORECASE)
+UP_COMMENT = re.compile(r"(?:(?:up|vertical)[ _-]?axis|up)\s*+[:=]?\s*+([+-]?[xyz])", re.IGNORECASE)
 UNIT_NAMES: dict[Unit, str] = {
     "m": r"m|met(?:er|re)s?",
     "cm": r"cm|centimet(?:er|re)s?",

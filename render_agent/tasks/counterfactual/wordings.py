@@ -168,7 +168,7 @@ class Names(WordingPlan):
             text = _exchange(question, *names)
         elif question.type == "object_rel_distance":
             text = re.sub(
-                r"(?<=of these objects \()([^)]+)(?=\))",
+                r"(?<=of these objects \()([^)]{1,1000})(?=\))",
                 lambda match: ", ".join(match[0].split(", ")[::-1]),
                 question.text,
             )

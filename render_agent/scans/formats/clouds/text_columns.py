@@ -257,7 +257,7 @@ def _columns_of_header(
     for line in lines:
         text = line.decode("utf-8", "replace").lstrip("#/!% ")
         separators = r"[;\t]" if decimal_comma or ";" in text else r"[,\s]+"
-        parts = re.split(separators, re.sub(r"\s+(?=[\[(])", "", text).strip())
+        parts = re.split(separators, re.sub(r"(?<!\s)\s++(?=[\[(])", "", text).strip())
         units = [UNIT_OF_NAME.search(part) for part in parts]
         parts = [UNIT_OF_NAME.sub("", part) for part in parts]
         words = [re.sub(r"['\s]|[\[(].*", "", part).removeprefix("//").lower() for part in parts]

@@ -114,7 +114,7 @@ def read_header(path: Path, start: bytes, file_size: int) -> Header:
         end -= 1  # lines end with \r, and the data starts with a byte that looks like \n
     lines = re.split(r"\r\n|\n|\r", text.decode("utf-8", "replace"))
     order, elements = _parse(path, lines)
-    comments = (re.match(r"\s*(?:comment|obj_info)\s+(.*\S)", line) for line in lines)
+    comments = (re.match(r"\s*(?:comment|obj_info)\s++(.*\S)", line) for line in lines)
     values = tuple(match[1] for match in comments if match)
     header = Header(order, elements, min(end, file_size), values)
     _check_promises(path, header, file_size - header.size)

@@ -15,6 +15,8 @@ OPTION = re.compile(r"-(?:blendu|blendv|cc|clamp|imfchan|texres|bm|boost|mm|o|s|
 COMMENT = re.compile(r"\s#\s.*")  # image names may contain "#"
 QUOTED = re.compile(r"\"([^\"]*)\"")
 
+MAX_UNUSED = 100  # unsupported statements that are recorded per material
+
 # Statements that change neither a material's own colour nor its shape.
 HARMLESS = set("newmtl ka ks ns ni illum tf sharpness pr pm ps pc pcr aniso anisor".split())
 
@@ -62,7 +64,7 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
         return {"light" if key == "map_ke" else "alpha": _image_line(rest)["image"]}
     # Programs disagree on which end of `Tr` is transparent.
     is_opaque = (key == "d" and numbers[-1:] == (1,)) or (key == "tr" and numbers in ((0,), (1,)))
-    if key in HARMLESS or is_opaque:
+    if key in HARMLESS or is_opaque or len(entry.unused) >= MAX_UNUSED:
         return {}
     return {"unused": (*entry.unused, key)}
 
@@ -77,15 +79,15 @@ def _image_line(rest: str) -> dict[str, Any]:
     """Parse the rest of a line `map_Kd [options] NAME`: the image name and the supported options."""
     options: dict[str, Any] = {}
     rest = COMMENT.sub("", rest)
-    words = rest.split()
-    while words and OPTION.fullmatch(words[0]):
-        option, words = words[0].lower(), words[1:]
-        values: list[str] = []
-        while len(words) > 1 and (_numbers(words[:1]) or (not values and _is_word(option))):
-            values.append(words[0])
-            words = words[1:]
+    words, end = rest.split(), 0
+    while end < len(words) and OPTION.fullmatch(words[end]):
+        option = words[end].lower()
+        start = end = end + 1
+        while end + 1 < len(words) and (_is_word(option) or _numbers(words[end : end + 1])):
+            end += 1
             if _is_word(option):
                 break
+        values = words[start:end]
         numbers = _numbers(values)
         if option == "-s" and numbers:
             options["scale"] = (*numbers, 1.0)[:2] if len(numbers) > 1 else (numbers[0], 1.0)
@@ -94,7 +96,7 @@ def _image_line(rest: str) -> dict[str, Any]:
         elif option == "-clamp":
             options["clamped"] = values[:1] == ["on"]
     # An image name with spaces is the unmodified rest of the line; some programs quote it.
-    name = rest[len(rest) - len(_tail(rest, len(words))) :].strip()
+    name = "".join(rest.split(maxsplit=end)[end:]).strip()
     options["image"] = (QUOTED.fullmatch(name) or (None, name))[1] or None
     return options
 
@@ -102,12 +104,6 @@ def _image_line(rest: str) -> dict[str, Any]:
 def _is_word(option: str) -> bool:
     """Return True if an option takes one word rather than numbers."""
     return option in ("-blendu", "-blendv", "-cc", "-clamp", "-imfchan", "-type")
-
-
-def _tail(text: str, count: int) -> str:
-    """Return the last `count` words of a text with the spaces between them."""
-    match = re.search(rf"(?:\S+\s*){{{count}}}$", text) if count else None
-    return match[0] if match else ""
 
 
 def _numbers(words: list[str]) -> tuple[float, ...]:

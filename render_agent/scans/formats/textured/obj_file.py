@@ -32,14 +32,14 @@ Integers = NDArray[np.int64]
 BLOCK_BYTES = 16 << 20  # text parsed at a time, to bound memory
 MAX_LINE_BYTES = 1 << 16  # enough for a face with thousands of corners
 
-COMMENT = re.compile(r"(?m)^[ \t]*#+[ \t]*(.*\S)")
+COMMENT = re.compile(r"(?m)^[ \t]*+#++[ \t]*+(.*\S)")
 COMMENT_BYTES = 1 << 16  # text in which comments may specify the unit
 POLYPAINT = re.compile(rb"(?mi)^#MRGB[ \t]+((?:[0-9a-f]{8})+)[ \t]*$")
 SPACES = (b" ", b"\t")
 CONTINUATION = re.compile(rb"\\[ \t]*\n")
 INDENT = re.compile(rb"(?m)^[ \t]+")
 TRAILING_COMMENT = re.compile(rb"(?m)^((?:vt|v|f)[ \t][^#\n]*)#[^\n]*")
-TRAILING_SLASH = re.compile(rb"/+(?=[ \t\n])")
+TRAILING_SLASH = re.compile(rb"(?<!/)/++(?=[ \t\n])")
 SLASH_TO_SPACE = bytes.maketrans(b"/vtf", b"    ")
 USED = {"v", "vt", "vn", "f", "usemtl", "mtllib", "o", "g", "s"}
 
