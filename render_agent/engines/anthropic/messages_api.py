@@ -41,6 +41,7 @@ from render_agent.util.safe_parse import parse_json
 
 MIN_THINKING_TOKENS = 1024  # smallest budget that the API accepts
 MAX_PAUSES = 4  # continuations of a paused reply
+BOUNDS = ("minimum", "maximum", "minItems", "maxItems")
 CACHE = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -123,7 +124,8 @@ class MessagesApi(ChatApi):
             "thinking": self._thinking(request.thinking_budget),
         }
         if request.schema is not None:
-            fields["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
+            schema = without_bounds(request.schema)
+            fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if request.tools is not None:
             functions = [tool["function"] for tool in request.tools]
             fields["tools"] = [
@@ -203,6 +205,13 @@ class MessagesApi(ChatApi):
             Tokens.total(map(_tokens, usages)),
             blocks=[tuple(content) if any(b.get("type") != "text" for b in content) else ()],
         )
+
+
+def without_bounds(schema: Any) -> Any:
+    """Return a JSON schema without bounds of numbers and lists, which the API rejects; replies are checked for them anyway."""
+    if isinstance(schema, Mapping):
+        return {key: without_bounds(part) for key, part in schema.items() if key not in BOUNDS}
+    return [*map(without_bounds, schema)] if isinstance(schema, list) else schema
 
 
 def _job_result(line: Any) -> tuple[Any, int, Any]:

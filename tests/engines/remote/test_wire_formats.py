@@ -4,7 +4,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from factories import states
 from factories.models import load_random_image
+from factories.native_apis import adapter
+from factories.replies import reply_schema
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.events import CONTENT_FILTER
@@ -12,12 +15,13 @@ from render_agent.dialogue.tools_protocol import call_id
 from render_agent.engines.anthropic.messages_api import AnthropicOptions, MessagesApi
 from render_agent.engines.engine import Reply, Request, limit_reply, merge_samples
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
-from render_agent.engines.openai.chat_completions import OpenAIOptions
+from render_agent.engines.openai.chat_completions import ChatCompletions, OpenAIOptions
 from render_agent.engines.openai.responses import Responses
-from render_agent.engines.remote.adaptation import system_in_user
+from render_agent.engines.remote.adaptation import adapt, find_adaptation, system_in_user
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import parse_endpoint
 from render_agent.engines.remote.phrases import Fault
+from render_agent.engines.transformers.constrained_decoding import build_grammar
 from render_agent.util.coroutines import run_in_thread
 
 APIS = {
@@ -150,6 +154,103 @@ def test_items_that_responses_rejects_are_not_sent(blocks, kinds):
     assert [i.get("type") for i in replies if i.get("type") != "function_call_output"] == kinds
     results = [item for item in sent if item.get("type") == "function_call_output"]
     assert len(results) == kinds.count("function_call")
+
+
+def constrained(form):
+    """Return a request with the schema of a question whose answer has this form."""
+    options = ("A. left", "B. right", "C. back") if form == "letter" else ()
+    schema = reply_schema(question=states.question(answer_form=form, options=options))
+    return Request("q", 0, dialogue()[:2], load_random_image, schema=schema)
+
+
+ADAPTERS = {**APIS, "chat": ChatCompletions("made", OpenAIOptions())}
+FIELDS = {  # where each API has the schema, and the names from there to it
+    "anthropic": ("output_config", "format", "schema"),
+    "chat": ("response_format", "json_schema", "schema"),
+    "gemini": ("response_json_schema",),
+    "responses": ("text", "format", "schema"),
+}
+ANSWERS = {
+    "letter": {"type": "string", "enum": ["A", "B", "C"]},
+    "number": {"type": "number"},
+    "text": {"type": "string"},
+}
+
+
+def check_types(name, fields):
+    """Validate a field with the schema against the types of the API's SDK."""
+    if name == "anthropic":
+        from anthropic import transform_schema
+        from anthropic.types import OutputConfigParam
+
+        adapter(OutputConfigParam).validate_python(fields["output_config"])
+        # The SDK writes into a description what the API does not support.
+        assert "description" not in json.dumps(
+            transform_schema(fields["output_config"]["format"]["schema"])
+        )
+    elif name == "gemini":
+        from google.genai.types import GenerateContentConfig
+
+        GenerateContentConfig.model_validate(fields)
+    elif name == "responses":
+        from openai.types.responses import ResponseTextConfigParam
+
+        adapter(ResponseTextConfigParam).validate_python(fields["text"])
+        assert fields["text"]["format"]["strict"] is False
+    else:
+        from openai.types.shared_params import ResponseFormatJSONSchema
+
+        adapter(ResponseFormatJSONSchema).validate_python(fields["response_format"])
+        assert "strict" not in fields["response_format"]["json_schema"]
+
+
+@pytest.mark.parametrize("form", ANSWERS)
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_schema_permits_only_answers_to_the_question(name, form):
+    fields = ADAPTERS[name].fields(
+        constrained(form), 1, 0, parse_endpoint("http://localhost", None)
+    )
+    check_types(name, fields)
+    schema = fields
+    for key in FIELDS[name]:
+        schema = schema[key]
+    assert schema["properties"]["answer"] == {"anyOf": [ANSWERS[form], {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "unsupported keyword enum",
+        "schema type 'null' is not allowed",
+        'Unknown name "additionalProperties": Cannot find field.',
+    ],
+)
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_rejected_schema_is_left_out_and_recorded(name, words):
+    request, api = constrained("letter"), ADAPTERS[name]
+    fields = api.fields(request, 1, 0, parse_endpoint("http://localhost", None))
+    event = find_adaptation({"error": {"message": words}}, fields, request, api)
+    assert event == f"omitted:{FIELDS[name][0]}"
+    adapted, events = adapt([event], fields)
+    assert events == [event]
+    assert fields.keys() - adapted.keys() == {FIELDS[name][0]}
+
+
+@pytest.mark.parametrize("form", ANSWERS)
+def test_grammar_of_local_engines_permits_only_answers_to_the_question(form):
+    """vLLM and transformers compile the same grammar."""
+    from llguidance import LLMatcher, LLTokenizer
+
+    tokenizer = LLTokenizer("byte")
+    grammar = build_grammar(constrained(form).schema)
+    accepted = []
+    for answer in ("null", '"B"', '"D"', "2.5"):
+        matcher = LLMatcher(tokenizer, grammar)
+        text = f'{{"reasoning": "", "answer": {answer}, "done": true}}'
+        if matcher.try_consume_tokens(tokenizer.tokenize_str(text)) == len(text):
+            accepted.append(answer)
+    permitted = {"letter": ['"B"'], "number": ["2.5"], "text": ['"B"', '"D"']}
+    assert accepted == ["null", *permitted[form]]
 
 
 def test_cache_breakpoints_follow_the_instructions_and_the_last_message():
