@@ -1,12 +1,16 @@
 """Odd and hostile responses: each is the fault of its request, in linear time, and never ends a run."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
 from factories.batch_apis import BatchServer
 from factories.models import load_random_image
 from factories.runs import NullObserver, make_config, make_questions
+from factories.servers import StubServer
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
@@ -259,6 +263,7 @@ def read_error(body):
 
 
 ENDPOINT = parse_endpoint("http://localhost/v1", None)
+PROGRAM = (sys.executable, "-m", "render_agent")
 UNITS = [
     "error parsing tool call: raw='",
     "failed to parse input at pos 1: ",
@@ -279,6 +284,33 @@ def test_error_texts_take_linear_time(unit):
         return json.dumps({"error": {"message": unit * (size // len(unit))}}).encode()
 
     assert growth(read_error, make, 100_000) < 20
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_signal_stops_a_run_that_reads_huge_errors(number, code, tmp_path):
+    """Every answer is an error of 15 MB, which the run is reading or waiting to retry when the signal arrives."""
+    text = "".join(unit * (15 * 10**6 // len(UNITS) // len(unit)) for unit in UNITS)
+    body = json.dumps({"error": {"message": text}}).encode()
+
+    def answer(method, path, request):
+        return (500, {}, body) if method == "POST" else (200, {}, b'{"data": [{"id": "made"}]}')
+
+    questions = make_questions(tmp_path, 2)
+    with StubServer(answer) as server:
+        words = ("--batch", "--benchmark", questions, "--engine", "openai", "--model", "made")
+        words += ("--base-url", server.url, "--sight-check", "off")
+        with subprocess.Popen([*PROGRAM, *words], cwd=tmp_path, stderr=subprocess.PIPE) as process:
+            while not server.bodies:
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.05)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert b"--continue" in err
+    assert b"Traceback" not in err
 
 
 BAD_IDS = ["j" * 200_000, "batch_\ud800", 7]
