@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import mostly_slow
 
 import render_agent
 from render_agent.environments.rewards import TERMS
@@ -107,7 +108,11 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# The others take the same steps; what differs is tested in tests/views.
+QUICK_KINDS = ("free", "tour", "graph", "map probe", "mirrored", "small's wording")
+
+
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, *QUICK_KINDS))
 def test_episode_equals_the_dialogue_of_a_run(kind, tmp_path):
     options = {"limit": 3, "shuffle": True, **SMALL, **KINDS[kind]}
     model = options.pop("model", None)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 from factories.documentation import blocks, parse_command
 
 from render_agent.runs.read import RunData
@@ -63,6 +64,7 @@ print(json.dumps([[block.type for block in tool.content] for tool in tools[:4]])
 """
 
 
+@pytest.mark.slow
 def test_agent_of_inspect_gets_the_images(tmp_path):
     script = tmp_path / "evaluate.py"
     script.write_text(adapt(block_with("react"), tmp_path / "runs") + EVALUATION)

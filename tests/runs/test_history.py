@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import mostly_slow
 from factories.models import small_model, small_qwen3_5, small_qwen3_vl
 from factories.runs import make_questions
 
@@ -43,7 +44,7 @@ def test_images_of_earlier_turns_are_replaced(tmp_path, history, turns):
     assert run.config.history == history
 
 
-@pytest.mark.parametrize("family", ["qwen3_vl", "qwen3_5"])
+@pytest.mark.parametrize("family", mostly_slow(["qwen3_vl", "qwen3_5"], "qwen3_vl"))
 def test_reuse_does_not_change_replies(tmp_path, family):
     directory = small_model(BUILDS[family])
     options = {

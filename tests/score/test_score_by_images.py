@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from conftest import mostly_slow
 from factories.runs import finish_run, make_config
 
 from render_agent.report.compare_runs import compare_runs
@@ -11,7 +12,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 
-@pytest.fixture(scope="module", params=["explorer", "seeker"])
+@pytest.fixture(scope="module", params=mostly_slow(["explorer", "seeker"], "explorer"))
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     started = start_run(make_config(folder, "rooms", engine="scripted", model=request.param))
