@@ -35,7 +35,6 @@ class Vote(Agent):
     def choose(
         self, tools: Tools, context: TurnContext, candidates: Sequence[Candidate]
     ) -> Generator[Need, Any, Evidence]:
-        """Take the vote."""
         yield from ()
         readable = [c for c in candidates if isinstance(c.action, Action)]
         ending = [c for c in readable if _ends(c, context)]

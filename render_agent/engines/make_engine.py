@@ -76,13 +76,11 @@ class Mcp(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Raise UsageError."""
         raise UsageError(
             "--engine mcp is the client of a session, which begins with: render-agent mcp. Sessions are not resumed."
         )
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise UsageError."""
         self(config, (), Workload(0))
 
 

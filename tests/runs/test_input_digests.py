@@ -24,7 +24,7 @@ from factories.runs import (
 from factories.scenes import room, write_ply
 from PIL import Image
 
-from render_agent.engines.scripted.local_imports import local_imports
+from render_agent.engines.scripted.load_policy import local_imports
 from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export

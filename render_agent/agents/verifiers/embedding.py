@@ -39,11 +39,9 @@ class EmbeddingVerifier(Verifier):
     _texts: dict[str, Floats] = field(init=False, default_factory=dict)
 
     def check_at_hand(self, config: RunConfig) -> None:
-        """Raise SetupError if the model is not available."""
         find_siglip(self.argument or DEFAULT_SIGLIP)
 
     def open(self, config: RunConfig, questions: Sequence[Question], engine: Engine) -> Self:
-        """Return the verifier with its model loaded."""
         return replace(self, model=load_siglip(self.argument or DEFAULT_SIGLIP, config.device))
 
     def score(self, context: TurnContext, candidates: Sequence[Candidate]) -> Verdict:

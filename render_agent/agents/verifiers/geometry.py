@@ -110,7 +110,6 @@ class GeometryVerifier(Verifier):
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
-        """Return the verifier with the object boxes loaded."""
         facts = load_facts(questions, config.annotations) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 

@@ -51,12 +51,10 @@ class TurnContext:
 
     @property
     def turn(self) -> int:
-        """Index of the turn."""
         return len(self.state.turns)
 
     @property
     def is_last_turn(self) -> bool:
-        """True if this is the last turn."""
         return self.turn + 1 == self.state.max_turns
 
     @property

@@ -143,7 +143,6 @@ def check_class(located: LocatedModel) -> None:
 
 
 def load_processor(located: LocatedModel, thinking: str = "auto") -> Any:
-    """Load the processor."""
     from transformers import AutoProcessor
 
     try:

@@ -59,7 +59,6 @@ class HumanEngine:
         return self._server.address
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Show the requests in order and return their replies."""
         self.submit(requests)
         replies: list[Reply] = []
         while len(replies) < len(requests):
@@ -67,7 +66,6 @@ class HumanEngine:
         return replies
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Queue requests; `ready` returns their replies."""
         with self._changed:
             self._waiting.extend(requests)
 
@@ -84,7 +82,6 @@ class HumanEngine:
         yield from answers
 
     def wake(self) -> None:
-        """Interrupt the current or the next wait in `ready`."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()

@@ -132,7 +132,6 @@ class FixedAnswerPolicy:
         self.answers = answers
 
     def reply(self, request: Request) -> str:
-        """Return the answer."""
         return json.dumps({"answer": self.answers[request.question_id], "done": True})
 
 

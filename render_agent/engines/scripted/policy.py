@@ -47,5 +47,4 @@ class NamedPolicy:
         seed: int = 0,
         config: RunConfig | None = None,  # the run options; None outside a run
     ) -> Policy:
-        """Build the policy."""
         return self.make(questions, seed, config)

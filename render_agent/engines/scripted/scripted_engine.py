@@ -58,7 +58,6 @@ class ScriptedEngine(BatchingEngine):
             close()
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return the policy's reply to every request, in the same order."""
         texts = self._texts(requests)
         return [
             self._answer_one(request, text, len(requests))
@@ -163,7 +162,6 @@ class Scripted(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Return the engine for a named policy or a policy file. Raises SetupError if it does not exist."""
         size = config.fixed_batch_size or BATCH_SIZE
         if config.shard is not None:  # so that a fitted policy is that of the undivided run
             shard = {question.id: question for question in questions}

@@ -1,4 +1,7 @@
-"""Checks for `doctor --probe` that the KV cache does not change the model's scores."""
+"""Checks on the device that neither the KV cache nor what shares a call changes the model's scores.
+
+`check_cache` is for `doctor --probe`, `check_composition` precedes a run with `--reproducible on`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
 
 from render_agent.dialogue import chat
-from render_agent.engines.engine import Request
+from render_agent.engines.engine import Reply, Request
 from render_agent.engines.families.images import TEXT_OUTPUTS
 from render_agent.engines.memory.faults import Fault, attempt_with_retries
 from render_agent.engines.transformers import prefill
@@ -21,6 +24,9 @@ from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sequences import InFlightRequest, Sample
+
+if TYPE_CHECKING:
+    from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 # Largest difference between scores in float32, relative to their range: rounding is far below, a wrong position above.
 MAX_EXACT_DIFFERENCE = 1e-3
@@ -208,3 +214,71 @@ def row_differences(scores: torch.Tensor, uncached: torch.Tensor, exact: bool) -
     scores = scores.nan_to_num(torch.inf, torch.inf, -torch.inf)
     differences = (scores - uncached) / (uncached.amax(-1) - uncached.amin(-1))[:, None]
     return differences.abs().amax(-1) if exact else differences.square().mean(-1).sqrt()
+
+
+# Tokens of the prompts: the first one takes more than a block, but shares its call with the second one.
+COMPOSED_TOKENS = (280, 60, 900)
+NEW_TOKENS = 8
+
+
+def check_composition(engine: ContinuousEngine) -> str | None:
+    """Return an error message if a dialogue has other logits alone than with two others; otherwise None."""
+    requests = [_composed_request(engine, number) for number in range(len(COMPOSED_TOKENS))]
+    try:
+        with _recorded_logits(engine) as alone:
+            errors = _answer_together(engine, requests[:1])
+        _forget(engine)
+        with _recorded_logits(engine) as together:
+            errors += _answer_together(engine, requests[::-1])
+    finally:
+        _forget(engine)
+    if errors:
+        return errors[0]
+    pairs = list(zip(alone["probe 0"], together["probe 0"], strict=False))
+    if len(alone["probe 0"]) == len(together["probe 0"]) and all(a.equal(b) for a, b in pairs):
+        return None
+    return "logits of a dialogue change when other dialogues share its calls"
+
+
+def _answer_together(engine: ContinuousEngine, requests: Sequence[Request]) -> list[str]:
+    """Answer requests whose prompts are ready at the same time; return the errors."""
+    engine.submit(requests)
+    engine.await_prompts()
+    replies: list[Reply] = []
+    while len(replies) < len(requests):
+        replies += [reply for _, reply in engine.ready()]
+    return [reply.error for reply in replies if reply.error is not None]
+
+
+@contextmanager
+def _recorded_logits(engine: ContinuousEngine) -> Iterator[dict[str, list[torch.Tensor]]]:
+    """Record the logits of every new token by dialogue."""
+    logits: dict[str, list[torch.Tensor]] = {}
+
+    def record(rows_of_logits: torch.Tensor, rows: Sequence[Sample]) -> None:
+        for row, own in zip(rows, rows_of_logits, strict=True):
+            logits.setdefault(row.request.dialogue_id, []).append(own.cpu())
+
+    before, engine.scheduler.on_logits = engine.scheduler.on_logits, record
+    try:
+        yield logits
+    finally:
+        engine.scheduler.on_logits = before
+
+
+def _composed_request(engine: ContinuousEngine, number: int) -> Request:
+    sentence = f"{number} places have been seen, and this is the next one. "
+    words = sentence * -(
+        -COMPOSED_TOKENS[number] // len(engine.loaded.tokenizer(sentence)["input_ids"])
+    )
+    image = chat.image_piece([*SIZES][number])
+    messages = [chat.message("user", chat.text(words), image, chat.text("What now?"))]
+    return Request(f"probe {number}", 0, messages, probe_image, max_new_tokens=NEW_TOKENS)
+
+
+def _forget(engine: ContinuousEngine) -> None:
+    """Remove all traces of the check."""
+    for number in range(len(COMPOSED_TOKENS)):
+        engine.retire(f"probe {number}")
+    engine.cache.drop_prefix()
+    engine.forget_lengths()

@@ -22,10 +22,10 @@ from render_agent.engines.engine import (
 )
 from render_agent.engines.memory.device import DeviceMemory, device_memory, measure_peak
 from render_agent.engines.memory.faults import Fault, attempt
-from render_agent.engines.transformers.memory.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sampling import PartialReply, TokenForcer
+from render_agent.engines.transformers.sizing import FREE_FRACTION, Sizing, fit_rows
 from render_agent.engines.transformers.transformers_options import most_rows
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ class TransformersEngine(BatchingEngine):
 
     @property
     def model(self) -> Any:
-        """The model."""
         return self.loaded.model
 
     @property
@@ -135,14 +134,12 @@ class TransformersEngine(BatchingEngine):
         return replies
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
-        """Score the choices of every request, as in `Scorer.score`."""
         from render_agent.engines.transformers.option_logprobs import score_choices
 
         self._scoring.most_rows = self.sizing.most_rows
         return score_choices(self.loaded, requests, choices, self._scoring)
 
     def close(self) -> None:
-        """Release the model's memory."""
         if self.vision is not None:
             self.vision.close()
         self.loaded.close()

@@ -306,13 +306,11 @@ class KVCache:
         sequence.pages, sequence.ids = [], []
 
     def evict_idle(self) -> None:
-        """Evict all idle dialogues."""
         for sequence in self.idle:
             self.evict(sequence)
             self.evicted += 1
 
     def close(self) -> None:
-        """Release all memory."""
         self.__init__(0, self.grows)  # type: ignore[misc]  # reset to an empty cache
 
     def _share(self, source: CachedSequence, target: CachedSequence, tokens: int) -> None:

@@ -35,7 +35,6 @@ class Transformers(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
         from render_agent.engines.checkpoint.tool_template import check_tools
         from render_agent.engines.transformers.factory import build_engine
         from render_agent.engines.transformers.model.load import open_model

@@ -21,9 +21,9 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Request, Scores
 from render_agent.engines.memory.device import measure_peak
 from render_agent.engines.memory.faults import Fault, attempt
-from render_agent.engines.transformers.memory.sizing import Sizing, fit_rows
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
+from render_agent.engines.transformers.sizing import Sizing, fit_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,6 @@ class PartialReply:
         return is_full or (bool(self.written) and self.written[-1] in ends)
 
     def append(self, token: int) -> None:
-        """Append a token."""
         self.written.append(token)
         if self.thought is not None:
             self.thought.take(token)

@@ -16,7 +16,6 @@ from render_agent.engines.memory.faults import Fault, attempt, retry_delays
 from render_agent.engines.transformers.decode import Decoder, can_use_triton
 from render_agent.engines.transformers.fixed_shapes import MAX_PROMPTS, FixedShapes, blocks
 from render_agent.engines.transformers.kv_cache import CachedSequence, KVCache
-from render_agent.engines.transformers.memory.sizing import Ceiling
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import UnreadPrompt, next_position, prefill
@@ -26,6 +25,7 @@ from render_agent.engines.transformers.sampling import (
     most_likely_tokens,
 )
 from render_agent.engines.transformers.sequences import Sample
+from render_agent.engines.transformers.sizing import Ceiling
 
 LOG = logging.getLogger(__name__)
 

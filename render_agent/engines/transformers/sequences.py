@@ -32,8 +32,6 @@ def build_prompt(inputs: PromptBuilder, request: Request, seen: Set[str]) -> Bui
 
 @dataclass(eq=False)
 class InFlightRequest:
-    """A request in flight."""
-
     request: Request
     built: Future[BuiltPrompt]  # the prompt, which another thread builds
     samples: dict[int, Reply] = field(default_factory=dict)  # completed samples by index
@@ -66,7 +64,6 @@ class Sample(PartialReply):
 
     @property
     def request(self) -> Request:
-        """The request."""
         return self.in_flight.request
 
     @property

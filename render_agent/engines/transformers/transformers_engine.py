@@ -16,7 +16,6 @@ from threading import Event
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
 from render_agent.engines.memory.device import device_memory
 from render_agent.engines.transformers.fixed_shapes import fixed_shapes
-from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
 from render_agent.engines.transformers.scheduler import Scheduler
@@ -26,6 +25,7 @@ from render_agent.engines.transformers.sequences import (
     Sample,
     build_prompt,
 )
+from render_agent.engines.transformers.sizing import Sizing
 from render_agent.util.reasons import first_line
 
 LOG = logging.getLogger(__name__)
@@ -111,7 +111,6 @@ class ContinuousEngine:
         return self.scheduler.calls
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answer all requests and block until the last reply is complete."""
         self.submit(requests)
         expected = {id(request) for request in requests}
         answered: dict[int, tuple[Request, Reply]] = {}
@@ -128,13 +127,11 @@ class ContinuousEngine:
             self._queue += [Sample(in_flight, number) for number in range(request.distinct_samples)]
 
     def prefetch(self, requests: Sequence[Request]) -> None:
-        """Read prompts ahead, as in `Prefetcher.prefetch`."""
         for request in requests:
             in_flight = InFlightRequest(request, self._build(request))
             self._ahead[request.dialogue_id] = Sample(in_flight, 0)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Generate until at least one reply is complete, and yield all complete ones."""
         deadline = None if timeout is None else time.perf_counter() + timeout
         scheduler = self.scheduler
         while not self._answered and (self._queue or scheduler.reading or scheduler.active):
@@ -157,7 +154,6 @@ class ContinuousEngine:
         yield from answered
 
     def score(self, requests: Sequence[Request], choices: Sequence[Sequence[str]]) -> list[Scores]:
-        """Score the choices of every request, as in `Scorer.score`."""
         from render_agent.engines.transformers.option_logprobs import score_choices
 
         self._scoring.most_rows = 1 if self.shapes else min(self.batch_size, MAX_SCORING_ROWS)
@@ -183,7 +179,6 @@ class ContinuousEngine:
             self.cache.evict(sequence)
 
     def close(self) -> None:
-        """Release the memory of the cache and of the model."""
         sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()

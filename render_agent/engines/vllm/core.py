@@ -100,7 +100,6 @@ class VllmCore:
         self.engine.reset_encoder_cache()
 
     def close(self) -> None:
-        """Release memory and processes."""
         from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
 
         engine, self.engine = self.engine, None

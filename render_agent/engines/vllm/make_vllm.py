@@ -21,7 +21,6 @@ class Vllm(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
-        """Load the model and return the engine. Raises SetupError if the model cannot be loaded."""
         from render_agent.engines.checkpoint.tool_template import check_tools
         from render_agent.engines.vllm.arguments import vllm_options
         from render_agent.engines.vllm.vllm_engine import VllmEngine

@@ -33,7 +33,6 @@ class TokenPrompt:
     """True if the reply is constrained to the request's schema."""
 
     def extended(self, ids: Sequence[int]) -> TokenPrompt:
-        """Return the prompt with tokens appended."""
         return TokenPrompt([*self.ids, *ids], self.images, self.hashes)
 
 

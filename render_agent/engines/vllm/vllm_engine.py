@@ -116,7 +116,6 @@ class VllmEngine:
         }
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Answer all requests and block until the last reply is complete."""
         generations = [self._start(request, for_generate=True) for request in requests]
         while any(generation.reply is None for generation in generations):
             self._step()
@@ -128,7 +127,6 @@ class VllmEngine:
             self._start(request, for_generate=False)
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
-        """Run steps until at least one request is answered or the timeout expires; yield all answered ones."""
         began = time.perf_counter()
         remaining = timeout
         while not self._answered and self._in_flight:
@@ -168,11 +166,9 @@ class VllmEngine:
         self.prompts.retire(dialogue_id)
 
     def close(self) -> None:
-        """Release memory and processes."""
         self.core.close()
 
     def _load(self, located: LocatedModel, on_cpu: bool) -> VllmCore:
-        """Load the model."""
         core = VllmCore(located, self.options, on_cpu)
         suppressed = image_token_ids(core.hf_config, self.prompts.tokenizer)
         self.sampling = Sampling.published(core.published, self.options.options, suppressed)

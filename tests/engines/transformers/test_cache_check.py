@@ -14,10 +14,9 @@ from factories.models import (
 
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.cache_check import check_cache
-from render_agent.engines.transformers.factory import MEAN_SHARE, build_engine
+from render_agent.engines.transformers.factory import MEAN_SHARE, build_engine, divide_memory
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import CachedSequence
-from render_agent.engines.transformers.memory.budget import divide_memory
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 

@@ -22,7 +22,7 @@ from factories.runs import (
 from render_agent.dialogue import chat
 from render_agent.engines.families.model_families import FAMILIES
 from render_agent.engines.transformers import attention, fixed_shapes, scheduler
-from render_agent.engines.transformers.composition_check import check_composition
+from render_agent.engines.transformers.cache_check import check_composition
 from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine

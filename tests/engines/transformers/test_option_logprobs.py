@@ -18,9 +18,9 @@ from factories.models import (
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers.factory import build_engine
-from render_agent.engines.transformers.memory.sizing import Sizing
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import score_choices, tokenize_choices
+from render_agent.engines.transformers.sizing import Sizing
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")

@@ -49,8 +49,6 @@ class CriterionScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of one image."""
-
     value: float | None  # how useful the image is, from 0 to 1; None if it could not be judged
     reason: str = ""  # why there is no value; otherwise empty
     criteria: Mapping[str, CriterionScore] = field(default_factory=dict)
@@ -123,7 +121,6 @@ def batch_score(
 
 
 def scorer(engine: Engine) -> Scorer:
-    """Return the engine as a `Scorer`."""
     if not engine.capabilities.scoring:
         raise UsageError(
             f"mode yes needs token probabilities, which --engine {engine.name} does not return."

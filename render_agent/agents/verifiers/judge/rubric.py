@@ -61,7 +61,6 @@ class Rubric(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def bundled_rubrics() -> list[str]:
-    """Return the names of the bundled rubrics."""
     names = (entry.name for entry in files(__package__).joinpath("rubrics").iterdir())
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 

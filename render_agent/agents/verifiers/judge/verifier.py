@@ -101,7 +101,6 @@ class JudgeVerifier(Verifier):
             yield InputFile("verifiers", self.label, "verifier", digest, may_be_unrecorded=True)
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
-        """Return the model, rubric and mode."""
         model = self.argument or engine_traits(config.engine).model_name(config)
         return {"model": model, "rubric": config.rubric, "mode": config.judge_mode}
 

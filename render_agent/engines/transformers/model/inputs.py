@@ -34,8 +34,6 @@ COMPARE_CHUNK_TOKENS = 256  # comparing slices is faster than comparing token by
 
 @dataclass(frozen=True, slots=True)
 class PromptImage:
-    """One image of a prompt."""
-
     file: str
     start: int  # index of its first token in the prompt's ids
     tokens: int
@@ -48,8 +46,6 @@ class PromptImage:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """The prompt of one request."""
-
     text: str  # the rendered chat template with a placeholder for every image
     ids: tuple[int, ...]  # all tokens including those of images, without padding
     raw_images: tuple[Image, ...] = ()
@@ -62,7 +58,6 @@ class PreparedPrompt:
 
     @property
     def image_count(self) -> int:
-        """Number of images."""
         return len(self.raw_images) + len(self.images)
 
     @property

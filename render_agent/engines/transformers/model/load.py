@@ -105,7 +105,6 @@ class LoadedModel:
         return [*ids, *self.ends[:1]]
 
     def close(self) -> None:
-        """Release the model's memory."""
         self.model = None
         free_memory()
 

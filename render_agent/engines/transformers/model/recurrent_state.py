@@ -256,7 +256,6 @@ class LayerState:
 
     @property
     def parts(self) -> list[torch.Tensor]:
-        """The tensors of the state."""
         return [part for part in (self.conv, self.recurrent) if part is not None]
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> torch.Tensor | None:

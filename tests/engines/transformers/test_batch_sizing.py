@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.engines.memory.faults import Fault
-from render_agent.engines.transformers.memory.budget import fit_cost
-from render_agent.engines.transformers.memory.sizing import (
+from render_agent.engines.transformers.factory import fit_cost
+from render_agent.engines.transformers.sizing import (
     GROW_AFTER,
     MAX_GROWTH,
     Sizing,

@@ -1,1 +1,0 @@
-"""Memory planning. Start with `budget.py` for the engine with a key-value cache, with `sizing.py` for the other."""
