@@ -261,14 +261,15 @@ def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatc
     assert same(halves[0][1] | halves[1][1], logits)
 
 
-def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path):
-    questions = spread_over_rooms(make_questions(tmp_path, 4), 2)
+@pytest.mark.parametrize("count", mostly_slow([4, 64], 4))
+def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path, count):
+    questions = spread_over_rooms(make_questions(tmp_path, count), 2)
     options = {
         "engine": "transformers",
         "model": str(small_model()),
         "reproducible": "on",
         "temperature": 0.8,
-        "max_turns": 2,
+        "max_turns": 2 if count == 4 else 3,
         "max_new_tokens": 4,
         "image_size": (64, 48),
     }
@@ -283,9 +284,11 @@ def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path):
     expected = transcripts(path)
     unbatched = {"max_batched_turns": 0, "finish_together": 1, "batch_size": 1}
     assert transcripts(play(**unbatched)) == expected
+    for batch_size in (3, 16) if count == 64 else ():
+        assert transcripts(play(batch_size=batch_size)) == expected
     shards = [transcripts(play(shard=f"{part}/2")) for part in (1, 2)]
     assert shards[0] | shards[1] == expected
-    truncate_log(path, 2)  # as if killed after the first turns
+    truncate_log(path, count // 2)  # as if killed after the first turns
     resume(path)
     assert transcripts(path) == expected
 
