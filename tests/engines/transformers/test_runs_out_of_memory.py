@@ -94,7 +94,7 @@ def run_with(folder, questions, loaded, failing_calls):
 def undisturbed_run(folder, questions, loaded):
     path, results, calls = run_with(folder, questions, loaded, dict.fromkeys(STEPS))
     assert results["counts"]["failed"] == 0
-    assert results["totals"]["events"] == {}
+    assert results["totals"]["events"].keys() <= {"restated"}
     turns_by_question = transcripts(path)
     lengths = [len(turns) for turns in turns_by_question.values()]
     assert lengths == [OPTIONS["max_turns"]] * COUNT
