@@ -16,7 +16,6 @@ from render_agent.render.rasteriser import (
     face_colours,
     kernels,
     morton,
-    splat_radii,
     zbuffer,
 )
 from render_agent.render.rasteriser import point_splats as splats
@@ -48,7 +47,7 @@ def test_missing_package_is_named(monkeypatch):
         choose.make_renderer("pyrender")
 
 
-MODULES = (blocks, morton, splat_radii, zbuffer, face_colours, splats, blending, ewa)
+MODULES = (blocks, morton, zbuffer, face_colours, splats, blending, ewa)
 
 
 def count_compilations():

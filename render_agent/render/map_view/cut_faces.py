@@ -34,7 +34,7 @@ LEVEL_SHARE = 0.9  # a face is level if its projected area is at least this shar
 ONE_WAY_SHARE = 0.8
 AT_LINE_METRES = 0.05  # an edge this close to a section line runs along it
 CELL_METRES = 0.2  # cell size for estimating the point spacing of a cloud
-SQUARE_SPACINGS = 2.3  # half the diagonal of a cloud's splats in point spacings (see `splat_radii`)
+SQUARE_SPACINGS = 2.3  # half the diagonal of a cloud's splats in point spacings (see blocks.py)
 
 
 def cut_faces(

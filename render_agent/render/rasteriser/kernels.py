@@ -23,7 +23,6 @@ SOURCES = (
     "kernels.py",
     "blocks.py",
     "morton.py",
-    "splat_radii.py",
     "mipmaps.py",
     "zbuffer.py",
     "face_colours.py",

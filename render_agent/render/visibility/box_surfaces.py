@@ -76,7 +76,7 @@ class BoxSurfaces:
         self._volumes = 8 * self._half.prod(axis=1)
 
     @classmethod
-    def holding(
+    def assign(
         cls,
         corners: NDArray[np.floating[Any]],  # corners of each piece, (p, c, 3) metres
         normals: FloatArray | None,  # unit normals, (p, 3), or None for points
@@ -86,48 +86,39 @@ class BoxSurfaces:
     ) -> BoxSurfaces:
         """Assign pieces of surface to boxes."""
         groups = np.zeros(len(corners) + 1, np.int32)
-        rows: list[tuple[tuple[int, int], ...]] = [()]
+        sides = np.full((1, len(boxes)), -1, np.int16)
         coordinates = np.ascontiguousarray(corners.transpose(1, 2, 0))
         low, high = coordinates.min(axis=0), coordinates.max(axis=0)
         for number, box in enumerate(boxes):
-            ends = box.grown(RING_METRES).bounds
-            near = np.flatnonzero((low[0] <= ends[1, 0]) & (high[0] >= ends[0, 0]))
-            for axis in (1, 2):
-                overlaps = (low[axis].take(near) <= ends[1, axis]) & (
-                    high[axis].take(near) >= ends[0, axis]
-                )
-                near = near[overlaps]
+            lowest, highest = box.grown(RING_METRES).bounds[:, :, None]
+            near = np.flatnonzero(((low <= highest) & (high >= lowest)).all(axis=0))
             near_normals = None if normals is None else normals[near]
             neighbourhood = _BoxNeighbourhood(
                 corners[near], near_normals, box, is_oriented=is_oriented
             )
-            inside = near[neighbourhood.inside]
-            pairs = (
-                groups[inside].astype(np.int64) * BIT_COMBINATIONS
-                + neighbourhood.touched_sides()[neighbourhood.inside]
+            inside, bits = near[neighbourhood.inside], neighbourhood.touched_sides()
+            # The pieces in the box leave their groups, and form a new one for each former group and set of sides.
+            keys, indices = np.unique(
+                groups[inside].astype(np.int64) * BIT_COMBINATIONS + bits[neighbourhood.inside],
+                return_inverse=True,
             )
-            kinds, indices = np.unique(pairs, return_inverse=True)
-            groups[inside] = len(rows) + indices
-            rows += [
-                (*rows[int(kind) // BIT_COMBINATIONS], (number, int(kind) % BIT_COMBINATIONS))
-                for kind in kinds
-            ]
-        sides = np.full((len(rows), len(boxes)), -1, np.int16)
-        for group, row in enumerate(rows):
-            for number, bits in row:
-                sides[group, number] = bits
+            groups[inside] = len(sides) + indices
+            former, sides_in_box = np.divmod(keys, BIT_COMBINATIONS)
+            new_sides = sides[former]
+            new_sides[:, number] = sides_in_box
+            sides = np.concatenate([sides, new_sides])
         return cls(boxes, groups, sides)
 
     @classmethod
     def of(cls, scene: Scene, boxes: Sequence[OrientedBox]) -> BoxSurfaces:
         """Assign the faces of a mesh, or the points of a cloud, to boxes."""
         if scene.faces is None:
-            return cls.holding(scene.points[:, None], None, boxes)
+            return cls.assign(scene.points[:, None], None, boxes)
         corners = scene.points[valid_faces(scene)]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         normals /= np.maximum(np.linalg.norm(normals, axis=1), 1e-20)[:, None]
         facing = _face_orientation(scene, corners, normals)
-        return cls.holding(
+        return cls.assign(
             corners, facing * normals if facing else normals, boxes, is_oriented=bool(facing)
         )
 

@@ -170,7 +170,7 @@ class ObjectVisibility:
         """
         v, u = np.nonzero(np.isfinite(frame.depth))
         points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
-        surfaces = BoxSurfaces.holding(points[:, None], None, self.boxes)
+        surfaces = BoxSurfaces.assign(points[:, None], None, self.boxes)
         pieces = np.full(frame.depth.shape, -1, np.int32)
         pieces[v, u] = np.arange(len(points))
         return surfaces, pieces
