@@ -29,7 +29,7 @@ from render_agent.runs.preflight import check_choices, input_hashes
 from render_agent.runs.runner import turn_taker
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.views.free_views import FreeViews
-from render_agent.views.memory_images import MemoryImages
+from render_agent.views.image_store import MemoryImages
 
 
 class MemoryLog(TurnLog):

@@ -33,34 +33,30 @@ class Mirrored(ImageStress):
         return mirrored_ground_truth(question) if names_sides(question) else question.ground_truth
 
     def metrics(self, states: Sequence[QuestionState]) -> dict[str, Any]:
-        """Return `mirrored`: scores of left-or-right questions against both ground truths."""
-        return {"mirrored": mirrored_figures(states)}
+        """Return `mirrored`: scores of left-or-right questions against both ground truths, in percent.
 
-
-def mirrored_figures(states: Sequence[QuestionState]) -> dict[str, Any]:
-    """Return the scores of left-or-right questions against both ground truths, in percent.
-
-    `n` questions mention left or right in their options; for `excluded` ones the mirrored truth is unknown. `mirrored` and
-    `original` summarise the scores against either truth. `turned` has, for questions whose truth changes, `n` and the shares
-    of answers that match the changed and the original truth, each with its 95 % interval over scenes.
-    """
-    side_questions = [state for state in states if names_sides(state.question)]
-    truths = {state.id: mirrored_ground_truth(state.question) for state in side_questions}
-    answerable = [state for state in side_questions if truths[state.id] is not None]
-    changed_states = [
-        state for state in answerable if truths[state.id] != _original(state.question)
-    ]
-    return {
-        "n": len(answerable),
-        "excluded": len(side_questions) - len(answerable),
-        "mirrored": summary(_score_answers(answerable, truths), MACRO),
-        "original": summary(_score_answers(answerable, None), MACRO),
-        "turned": {
-            "n": len(changed_states),
-            "mirrored": _share(_score_answers(changed_states, truths)),
-            "original": _share(_score_answers(changed_states, None)),
-        },
-    }
+        `n` questions mention left or right in their options; for `excluded` ones the mirrored truth is unknown.
+        `turned` has, for questions whose truth changes, `n` and the shares of answers that match the changed and the
+        original truth, each with its 95 % interval over scenes.
+        """
+        side_questions = [state for state in states if names_sides(state.question)]
+        truths = {state.id: mirrored_ground_truth(state.question) for state in side_questions}
+        answerable = [state for state in side_questions if truths[state.id] is not None]
+        changed_states = [
+            state for state in answerable if truths[state.id] != _original(state.question)
+        ]
+        figures = {
+            "n": len(answerable),
+            "excluded": len(side_questions) - len(answerable),
+            "mirrored": summary(_score_answers(answerable, truths), MACRO),
+            "original": summary(_score_answers(answerable, None), MACRO),
+            "turned": {
+                "n": len(changed_states),
+                "mirrored": _share(_score_answers(changed_states, truths)),
+                "original": _share(_score_answers(changed_states, None)),
+            },
+        }
+        return {"mirrored": figures}
 
 
 def _original(question: Question) -> str:
