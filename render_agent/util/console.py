@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -52,13 +52,6 @@ class TableColumn:
     header: str
     right: bool
     """True for right-aligned cells, which stay on one line; others wrap between words."""
-
-
-class _Width(NamedTuple):
-    minimum: int
-    """Width of the longest unbreakable part."""
-    maximum: int
-    """Width without any wrapping."""
 
 
 class PlainTable:
@@ -111,19 +104,20 @@ class PlainTable:
     def _fit(self, max_width: int) -> list[int] | None:
         """Return the widths of the columns; None if they do not fit side by side."""
         limits = [self._limits(number) for number in range(len(self.columns))]
-        widths = [limit.minimum for limit in limits]
+        widths = [minimum for minimum, _ in limits]
+        missing = [maximum - minimum for minimum, maximum in limits]
         remaining = max_width - sum(widths) - GAP * (len(widths) - 1)
         if remaining < 0:
             return None
-        by_need = sorted(range(len(limits)), key=lambda n: limits[n].maximum - limits[n].minimum)
+        by_need = sorted(range(len(missing)), key=missing.__getitem__)
         for place, number in enumerate(by_need):
-            missing_width = limits[number].maximum - limits[number].minimum
-            share = min(missing_width, remaining // (len(by_need) - place))
+            share = min(missing[number], remaining // (len(by_need) - place))
             widths[number] += share
             remaining -= share
         return widths
 
-    def _limits(self, number: int) -> _Width:
+    def _limits(self, number: int) -> tuple[int, int]:
+        """Return the width of a column's longest unbreakable part, and its width without any wrapping."""
         column, cells = self.columns[number], [row[number] for row in self._rows]
         lines = [line for cell in cells for line in cell.split(allow_blank=True)]
         head = Text(column.header)
@@ -134,7 +128,7 @@ class PlainTable:
             min_width = max(min_width, *(line.cell_len for line in lines), 0)
         elif number == len(self.columns) - 1:
             min_width = min(min_width, MIN_TEXT_WIDTH)
-        return _Width(min_width, max(max_width, min_width))
+        return min_width, max(max_width, min_width)
 
     def _align_rows(self, widths: Sequence[int]) -> Iterator[Text]:
         if any(column.header for column in self.columns):
