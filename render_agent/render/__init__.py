@@ -1,7 +1,4 @@
-"""Renderers: draw a scene as seen by a camera.
-
-Start with `renderer.py`, the protocol, then `viewer.py`, which draws every kind of view.
-"""
+"""Renderers. Start with `renderer.py`, the protocol, then `viewer.py`, which draws every kind of view."""
 
 # values of `--renderer`
 RENDERERS = {

@@ -71,7 +71,6 @@ class SubprocessRenderer(Renderer):
         )
 
     def close(self) -> None:
-        """Stop the process."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -178,8 +177,6 @@ class DrawingProcess:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A request to draw a view."""
-
     number: int
     scene: Scene | None  # the scene, in its first request; None in later ones
     dropped: Sequence[int]  # numbers of scenes that are no longer needed

@@ -46,7 +46,6 @@ class Viewer:
         camera: Camera,
         trail: Sequence[Camera] = (),  # earlier cameras, oldest first
     ) -> RenderedView:
-        """Draw a view of one kind."""
         if kind == "top":
             return self.top(scene, camera, trail)
         return {"ego": self.ego, "around": self.around}[kind](scene, camera)
@@ -56,7 +55,6 @@ class Viewer:
         self.renderer.stop()
 
     def close(self) -> None:
-        """Release the renderer's resources."""
         self.renderer.close()
 
     def ego(self, scene: Scene, camera: Camera) -> RenderedView:

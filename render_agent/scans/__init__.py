@@ -1,4 +1,1 @@
-"""Scans: reads files into a `Scene` in metres. Also free space, ground truth, annotations and edits.
-
-Start with `scene.py` and `camera.py`; `formats/load.py` reads files.
-"""
+"""Scan files as scenes in metres. Start with `scene.py` and `camera.py`; `formats/load.py` reads files."""

@@ -73,7 +73,6 @@ class Room:
 
     @property
     def box(self) -> Box2:
-        """Axis-parallel bounding rectangle."""
         (a, b), (c, d) = self.corners.min(0), self.corners.max(0)
         return float(a), float(b), float(c), float(d)
 
@@ -103,7 +102,6 @@ class AnnotatedObject:
 
     @cached_property
     def box(self) -> OrientedBox:
-        """The object's oriented box."""
         return OrientedBox(self.centre, self.size, self.axes)
 
     @property
@@ -114,8 +112,6 @@ class AnnotatedObject:
 
 @dataclass(frozen=True, eq=False)
 class RoomGroundTruth:
-    """Ground truth of a home."""
-
     scene: str
     kind: str
     area: float  # floor area of all rooms in square metres

@@ -32,8 +32,6 @@ class Material:
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """Texture images on a mesh."""
-
     uv: NDArray[np.float32]
     """(n, 2) float32 texture coordinates of the vertices, (0, 0) at the top left corner and (1, 1) at the
     bottom right corner of the image.

@@ -1,4 +1,1 @@
-"""Scoring: metrics, named means, confidence intervals, run comparisons, and answer parsers of other harnesses.
-
-Start with `metrics.py` and `questions.py`, which score one answer. Then read `means.py` and `summary.py`.
-"""
+"""Scoring. Start with `metrics.py` and `questions.py`, which score one answer; then `means.py` and `summary.py`."""

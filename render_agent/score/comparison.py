@@ -46,8 +46,6 @@ class QuestionInputs:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run of a comparison."""
-
     name: str
     results: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -46,8 +46,6 @@ MAX_CHANGED = 20  # changed questions listed
 
 
 class Line(NamedTuple):
-    """A row of a table of scores."""
-
     label: str
     number: int | None
     """Number of questions."""

@@ -1,8 +1,4 @@
-"""Tasks: turns benchmark rows into questions about scans, finds the objects that a question names, and computes ground
-truth.
-
-Start with `selection.py`, which selects the questions of a run, then `rows.py`.
-"""
+"""Benchmark rows as questions about scans. Start with `selection.py`, which selects those of a run, then `rows.py`."""
 
 # value of `--benchmark` -> benchmark
 BENCHMARKS = {

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Ground truth of a scene."""
-
     counts: Mapping[str, int]
     room_size: float  # floor area in square metres
     boxes: Mapping[str, Sequence[OrientedBox]]  # category -> boxes in the frame of the scene's file

@@ -148,7 +148,6 @@ def missing_scans(questions: Iterable[Question]) -> list[Missing]:
 
 
 def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
-    """Raise SetupError if questions have no scan."""
     if text := missing_text(questions, places):
         raise SetupError(
             f"{text}. Add the files (--dry-run lists them all), or skip their questions with --allow-missing."

@@ -87,7 +87,6 @@ def question_files(config: RunConfig) -> list[Path]:
 
 
 def single_question(config: RunConfig) -> Question:
-    """Return the question from the command line."""
     scan = Path(config.ply or "").absolute()
     if scan.is_dir() or not scan.exists():
         problem = "it is a folder" if scan.is_dir() else "no such file or directory"

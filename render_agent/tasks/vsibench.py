@@ -40,8 +40,6 @@ class ScannedBenchmark(Benchmark):
 
 
 class VSIBench(ScannedBenchmark):
-    """VSI-Bench."""
-
     def questions(self, config: RunConfig) -> list[Question]:
         """Return the questions without their scans. Raises the same errors as `load_vsibench`."""
         return load_vsibench(config.questions, config.subset)

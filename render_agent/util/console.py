@@ -47,8 +47,6 @@ def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table."""
-
     header: str
     right: bool
     """True for right-aligned cells, which stay on one line; others wrap between words."""
@@ -86,7 +84,6 @@ class PlainTable:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Render for the width of the console."""
         widths = self._fit(options.max_width)
         lines = self._list_rows(options.max_width) if widths is None else self._align_rows(widths)
         if self.title:
@@ -143,7 +140,6 @@ class PlainTable:
     def _align(
         self, row: Sequence[Text], widths: Sequence[int], at_bottom: bool = False
     ) -> Iterator[Text]:
-        """Yield the lines of a row."""
         cells = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
         if at_bottom:
             height = max(map(len, cells))

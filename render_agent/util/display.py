@@ -60,7 +60,6 @@ class Display:
         self._last = time.monotonic()
 
     def note(self, text: str) -> None:
-        """Print a line, unless quiet."""
         if not self.quiet:
             self.console.print(Text(text), soft_wrap=True)
 
@@ -69,7 +68,6 @@ class Display:
         self.console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
 
     def detail(self, text: str) -> None:
-        """Print a line if verbose."""
         if self.verbose:
             self.note(text)
 
@@ -85,7 +83,6 @@ class Display:
             self.note(line)
 
     def close(self) -> None:
-        """Remove the live lines."""
         self.progress.stop()
 
 
@@ -232,7 +229,6 @@ def stage_bar_class(target: Stage) -> type[Any]:
             super().__init__(*positional, **{**options, "file": StringIO(), "disable": False})
 
         def display(self, *_: Any, **__: Any) -> bool:
-            """Forward the count to the stage."""
             if self.counts and self.n >= target.done:
                 target.set_done(self.n, self.total)
             return True

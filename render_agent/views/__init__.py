@@ -1,7 +1,4 @@
-"""The views that the model sees next, chosen by the model or by a fixed policy, and measurements in them.
-
-Start with `provider.py`, the base class, then `free_views.py`.
-"""
+"""The views that the model sees next, and measurements in them. Start with `provider.py`, the base class."""
 
 # values of `--tools`
 TOOLSETS = {

@@ -126,7 +126,6 @@ class FreeViews:
             self.viewer.stop()
 
     def close(self) -> None:
-        """Free the renderer."""
         if "viewer" in self.__dict__:
             self.viewer.close()
 

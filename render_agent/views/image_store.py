@@ -161,7 +161,6 @@ class ImageStore:
             self._digests[file] = hashlib.sha256(png).hexdigest()
 
     def close(self) -> None:
-        """Wait for pending writes."""
         self._writers.shutdown()
 
     def _write(self, file: str, image: NDArray[Any]) -> None:
@@ -200,7 +199,6 @@ class MemoryImages(ImageStore):
         self._images: dict[str, Image.Image] = {}
 
     def save(self, file: str, image: NDArray[np.uint8]) -> Future[None]:
-        """Keep an image, (H, W, 3)."""
         self._images[file] = Image.fromarray(image)
         future: Future[None] = Future()
         future.set_result(None)
@@ -214,5 +212,4 @@ class MemoryImages(ImageStore):
         return self._images[file]
 
     def is_saved(self, file: str, digest: str | None = None) -> bool:
-        """Return True if the image is in memory."""
         return file in self._images

@@ -54,8 +54,6 @@ class SceneObject(NamedTuple):
 
 
 class ScenePoint(NamedTuple):
-    """A place in a scene."""
-
     point: FloatArray  # (3,) metres, world frame
     seen_from: Vector  # position of the camera that sees it, (3,) metres, world frame
     piece: int | None = None

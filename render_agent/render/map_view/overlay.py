@@ -85,7 +85,6 @@ class PlotArea:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height in pixels."""
         return self.right - self.left, self.bottom - self.top
 
     def crop(self, image: Image.Image) -> tuple[Image.Image, tuple[int, int]]:

@@ -40,8 +40,6 @@ FAR_METRES = 0.12
 
 @dataclass(frozen=True, eq=False)
 class MeshBlocks:
-    """A mesh in blocks."""
-
     vertices: NDArray[np.float32]  # (3, v) float32, metres, world frame, block by block
     colours: NDArray[np.uint8]  # (v, 3) uint8
     faces: NDArray[np.int32]  # (m, 3) int32 indices into `vertices`
@@ -93,7 +91,6 @@ def mesh_blocks(scene: Scene) -> MeshBlocks:
 
 
 def cloud_blocks(scene: Scene) -> CloudBlocks:
-    """Divide the points of a scene into blocks."""
     points = np.ascontiguousarray(scene.points, np.float32)
     low, scale = grid_of(scene.bounds)
     order = sorted_order(point_codes(points, low, scale))

@@ -268,7 +268,6 @@ class CloudLevels:
 
 
 def cloud_levels(scene: Scene) -> CloudLevels:
-    """Build the levels of detail of a cloud."""
     blocks = cloud_blocks(scene)
     indices = np.arange(len(blocks.order))
     shades = blocks.colours.astype(np.float32)

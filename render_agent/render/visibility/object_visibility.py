@@ -88,7 +88,6 @@ class ObjectVisibility:
         camera: Camera,
         box_numbers: Sequence[int] | None = None,  # numbers of the boxes; None for all
     ) -> list[ObjectSighting]:
-        """Return the visibility of boxes from a camera."""
         areas, angles = self.count(self.frame(camera), camera)
         numbers = range(len(self.boxes)) if box_numbers is None else box_numbers
         return self.sightings(areas, angles, camera.position, numbers)

@@ -47,8 +47,6 @@ class BoxedObject(OrientedBox):
 
 @dataclass(frozen=True, eq=False)
 class SceneAnnotation:
-    """The official annotations of one scene."""
-
     dataset: str
     scene: str
     counts: Mapping[str, int]

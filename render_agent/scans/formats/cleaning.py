@@ -37,8 +37,6 @@ ScanKind = Literal["mesh", "cloud", "splat"]
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """The content of a scan file."""
-
     points: NDArray[Any]  # (n, 3) float32 or float64, metres, possibly with NaN or infinity
     colours: NDArray[np.uint8] | None = None  # (n, 3) uint8 sRGB, or None
     faces: NDArray[Any] | None = None  # (m, 3) integer vertex indices; None for a point cloud

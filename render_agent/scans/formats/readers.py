@@ -27,8 +27,6 @@ from render_agent.scans.formats.usd.stage import read_usd
 
 @dataclass(frozen=True)
 class Format:
-    """A scan format."""
-
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[Path, int], Scan]

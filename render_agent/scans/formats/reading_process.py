@@ -58,7 +58,6 @@ def parser_errors(path: Path, format_name: str) -> Iterator[None]:
 
 
 def read_in_child(reader: Callable[[Path, int], T], path: Path, size: int) -> T:
-    """Call a module-level reader function in a child process."""
     seconds = MIN_SECONDS + SECONDS_PER_MEGABYTE * size / 1e6
     ours, process = start_child(
         serve,

@@ -44,8 +44,6 @@ def longest_edges(corners: Corners) -> tuple[NDArray[np.float32], NDArray[np.int
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Triangles cut into pieces."""
-
     corners: Corners  # (p, 3, 3) metres
     new: NDArray[np.float32]
     """Vertices added by cutting, (v, 3) metres; those on an edge shared by two triangles appear twice."""

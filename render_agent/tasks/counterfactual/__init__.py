@@ -1,7 +1,4 @@
-"""Counterfactuals (`--change`): the same question about an edited room, or in another wording.
-
-Start with `change_plan.py`, the base class; `pairs.py` creates the counterparts of all questions.
-"""
+"""`--change`: the same question about an edited room, or in another wording. Start with `change_plan.py`, the base class."""
 
 # value of `--change`, without its argument -> class
 CHANGES = {

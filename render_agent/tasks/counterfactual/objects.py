@@ -253,7 +253,6 @@ class WholeRoomPlan(ChangePlan):
     """A transform of the whole room about the centre of its floor."""
 
     def edit(self, room: ChangeableRoom, degrees: float, factor: float) -> Edit:
-        """Return the transform. Raises NoCounterpartError."""
         scene = room.scene
         if scene.gaussians is not None:
             raise NoCounterpartError("the scan is a splat, which cannot be transformed")
@@ -278,7 +277,6 @@ class Scale(WholeRoomPlan):
         return MIN_FACTOR <= factor <= MAX_FACTOR and factor != 1
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the question about the scaled room."""
         factor = float(self.argument or "")
         clause = f"the room is {factor:g} times as large"
         return self.of_room(question, room, [self.edit(room, 0.0, factor)], clause)
@@ -300,7 +298,6 @@ class Rotate(WholeRoomPlan):
         return argument != "" and math.isfinite(degrees) and degrees % 360 != 0
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the question about the rotated room."""
         degrees = float(self.argument or 90)
         clause = f"the room is turned by {degrees:g} degrees"
         return self.of_room(question, room, [self.edit(room, degrees, 1.0)], clause)

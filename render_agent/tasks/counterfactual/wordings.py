@@ -21,8 +21,6 @@ OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 class Rewording(NamedTuple):
-    """A reworded question."""
-
     question: Question  # the question in its new wording
     clause: str
     meaning: tuple[tuple[str, str], ...] = ()  # as in `Change.meaning`; empty for numbers
@@ -33,7 +31,6 @@ class WordingPlan(ChangePlan):
     """A change of only the wording: the correct answer keeps its meaning."""
 
     def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        """Return the reworded question. Raises NoCounterpartError."""
         if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
         rewording = self.reword(question, seed)
@@ -119,7 +116,6 @@ class Units(WordingPlan):
         return argument in SHORT_UNITS
 
     def reword(self, question: Question, seed: int) -> Rewording:
-        """Return the question with the unit replaced."""
         unit = SHORT_UNITS[self.argument or ""]
         if (current := length_unit(question)) is None:
             raise NoCounterpartError("the question names no unit of length")

@@ -21,7 +21,6 @@ class Black(ImageStress):
     faithful = False
 
     def wrap_store(self, images: ImageSink, seed: int) -> ImageSink:
-        """Return a store of black images."""
         return TransformingSink(images, lambda file, image: np.zeros_like(image))
 
 
@@ -32,7 +31,6 @@ class Noise(ImageStress):
     faithful = False
 
     def wrap_store(self, images: ImageSink, seed: int) -> ImageSink:
-        """Return a store of noise images."""
         return TransformingSink(images, lambda file, image: noise_image(image.shape, file, seed))
 
 

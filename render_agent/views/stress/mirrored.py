@@ -25,7 +25,6 @@ class Mirrored(ImageStress):
     scene_set = "mirrored"
 
     def transform_scene(self, scene: Scene) -> Scene:
-        """Return the mirrored scene."""
         return scene.mirrored()
 
     def ground_truth(self, question: Question) -> str | None:

@@ -35,7 +35,6 @@ class Shuffled(ImageStress):
             )
 
     def scene_replacements(self, questions: Sequence[Question], seed: int) -> dict[Place, Place]:
-        """Return a different scene for each scene."""
         return exchanged_scenes(questions, seed)
 
 

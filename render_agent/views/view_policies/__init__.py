@@ -1,7 +1,4 @@
-"""View policies (`--views`): views are chosen by the model or, as a baseline, by a fixed policy.
-
-Start with `view_policy.py`, the base class, then `built_in.py`.
-"""
+"""View policies (`--views`). Start with `view_policy.py`, the base class, then `built_in.py`."""
 
 # values of `--views`
 VIEW_POLICIES = {

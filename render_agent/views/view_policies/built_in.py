@@ -43,15 +43,12 @@ class Blind(ViewPolicy):
     shared = True
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return no view types."""
         return ()
 
     def max_views(self, kinds: Sequence[str], max_turns: int) -> int:
-        """Return 0."""
         return 0
 
     def note(self, kinds: Sequence[str], max_turns: int) -> str:
-        """Return the caveat of a blind run."""
         return "blind: the model was shown no images (--views none)"
 
 
@@ -73,7 +70,6 @@ class _Fixed(ViewPolicy):
         return 1 + len(self.lefts)
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
-        """Return this policy, which has no state."""
         return self
 
     def additional_views(self, question: Question, context: ViewContext) -> AdditionalViews:

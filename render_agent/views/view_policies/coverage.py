@@ -28,7 +28,6 @@ class CoverageViews(ViewPolicy):
     shared = True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ScenePlanner:
-        """Return the planner of the views."""
         return ScenePlanner(cover, config.max_turns - 1)
 
 

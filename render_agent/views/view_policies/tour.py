@@ -37,7 +37,6 @@ class TourViews(ViewPolicy):
     shared = True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ScenePlanner:
-        """Return the tour planner."""
         return ScenePlanner(tour, config.max_turns - 1)
 
 

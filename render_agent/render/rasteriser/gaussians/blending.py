@@ -158,7 +158,6 @@ def draw_band(
     background: Any,
     first_row: Any, last_row: Any, depths: Any, primitives: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Draw the rows first_row … last_row-1."""
     width = colours.shape[1]
     across = (width + TILE - 1) // TILE
     starts, positions = lists(bounds, first_row, last_row, across)

@@ -74,11 +74,9 @@ class GpuGaussians:
         self._uploaded: WeakKeyDictionary[Scene, _GpuGaussians] = WeakKeyDictionary()
 
     def close(self) -> None:
-        """Release the scenes on the GPU."""
         self._uploaded.clear()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:
-        """Draw a splat as seen by the camera."""
         assert scene.gaussians is not None
         splat = self._uploaded.get(scene)
         if splat is None:

@@ -43,7 +43,6 @@ class GaussianBlocks:
 
 
 def gaussian_blocks(scene: Scene, gaussians: Gaussians) -> GaussianBlocks:
-    """Divide the Gaussians of a scene into blocks."""
     low, scale = grid_of(scene.bounds)
     order = sorted_order(point_codes(np.ascontiguousarray(scene.points, np.float32), low, scale))
     points, opacities = scene.points[order], gaussians.opacities[order]
@@ -73,7 +72,6 @@ class GaussianRasteriser:
         self._keys = np.empty(0, np.uint64)
 
     def close(self) -> None:
-        """Drop the blocks."""
         self._blocks.clear()
 
     def draw(self, scene: Scene, camera: Camera | MapCamera, width: int, height: int) -> Frame:

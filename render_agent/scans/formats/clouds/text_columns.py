@@ -119,8 +119,6 @@ def read_columns(path: Path, size: int) -> Scan:
 
 
 class _Block(NamedTuple):
-    """Part of a file."""
-
     numbers: NDArray[np.float64]
     num_rows: int  # points
     text_lines: int  # skipped lines of text, other than comments

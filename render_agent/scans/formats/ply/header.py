@@ -74,8 +74,6 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A parsed header."""
-
     order: Literal["", "<", ">"]
     elements: tuple[Element, ...]  # in the order of the file, with lower-case names
     size: int  # size of the header in bytes

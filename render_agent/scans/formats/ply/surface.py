@@ -26,8 +26,6 @@ TEXTURE_COMMENT = r"texturefile\s+(.+)"
 
 @dataclass(frozen=True)
 class _Triangles:
-    """Triangles of polygons."""
-
     faces: NDArray[Any]  # (m, 3) vertex indices
     rows: NDArray[np.intp]  # row of the polygon of each triangle, (m,)
     uv: NDArray[Any] | None

@@ -23,8 +23,6 @@ HARMLESS = set("newmtl ka ks ns ni illum tf sharpness pr pm ps pc pcr aniso anis
 
 @dataclass(frozen=True)
 class MtlMaterial:
-    """A material in an MTL file."""
-
     colour: tuple[float, ...] = (1.0, 1.0, 1.0)  # sRGB base colour from 0 to 1
     emission: tuple[float, ...] = (0.0, 0.0, 0.0)  # sRGB emission from 0 to 1
     image: str | None = None

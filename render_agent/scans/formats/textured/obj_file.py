@@ -46,8 +46,6 @@ USED = {"v", "vt", "vn", "f", "usemtl", "mtllib", "o", "g", "s"}
 
 @dataclass
 class ObjFile:
-    """The geometry of an OBJ file."""
-
     points: Floats  # (n, 3)
     colours: Floats | None  # (n, 3), of any range, or None
     uv: Floats  # texture coordinates, (t, 2)
@@ -200,7 +198,6 @@ class _Parser:
             self.declared.add(f"statement {key}")
 
     def finish(self) -> ObjFile:
-        """Return the content of the file."""
         table = np.concatenate(self.points) if self.points else np.empty((0, 8))
         points = table[:, :3]
         # x y z, x y z w, x y z r g b, x y z r g b a, x y z w r g b
@@ -297,7 +294,6 @@ class _Lines:
         return chosen
 
     def text_of(self, row: int) -> str:
-        """Return one line without its newline."""
         start = int(self.starts[row])
         return self._text[start : start + int(self.lengths[row])].decode("utf-8", "replace").strip()
 

@@ -51,7 +51,6 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
 
 
 def _rows_by_material(obj: ObjFile) -> list[tuple[str | None, NDArray[np.intp] | slice]]:
-    """Return the rows of triangles with each material."""
     numbers = np.unique(obj.face_materials).tolist()
     if len(numbers) == 1:
         return [(obj.materials[numbers[0]] if numbers[0] >= 0 else None, slice(None))]
@@ -81,7 +80,6 @@ def _part(
     colours: NDArray[np.float64] | None,
     appearance: Appearance | None,
 ) -> Part:
-    """Return the part of the triangles with one material."""
     corners = obj.corners[rows]
     material = appearance[0] if appearance else None
     uv = None

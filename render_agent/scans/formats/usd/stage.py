@@ -146,7 +146,6 @@ class _StageReader:
         return [f"{count} damaged mesh{'es' * (count > 1)} skipped: {self._skipped[0]}"]
 
     def absence(self) -> str:
-        """Return why the stage has no parts."""
         reasons = [*self.skip_notes(), *self.declared.notes]
         return "; ".join(["it has no meshes and no points", *reasons])
 

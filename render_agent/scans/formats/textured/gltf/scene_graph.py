@@ -18,8 +18,6 @@ VISIBILITY, INSTANCING = "KHR_node_visibility", "EXT_mesh_gpu_instancing"
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """A mesh placed by a node."""
-
     mesh: int
     node: Tree
     matrix: FloatArray  # (4, 4), from the mesh to the scene
