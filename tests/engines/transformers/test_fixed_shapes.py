@@ -261,7 +261,10 @@ def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatc
     assert same(halves[0][1] | halves[1][1], logits)
 
 
-@pytest.mark.parametrize("count", mostly_slow([4, 64], 4))
+MANY = pytest.param(64, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])
+
+
+@pytest.mark.parametrize("count", [4, MANY])
 def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path, count):
     questions = spread_over_rooms(make_questions(tmp_path, count), 2)
     options = {
