@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from render_agent.api.images import View, page
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState, Status
+from render_agent.dialogue.state import STATUS_LABELS, QuestionState, Status
 from render_agent.dialogue.turn import Turn
 from render_agent.errors import RenderAgentError, RenderError, UsageError
 from render_agent.extras import require
@@ -28,10 +28,12 @@ from render_agent.report.result_rows import (
     turn_rows,
 )
 from render_agent.runs.log.columns import Column, columns_of
+from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
 from render_agent.score.summary import headline, lenient_line, row_names
 from render_agent.score.tables import COUNT_LABELS, describe_mean_cost, overall_lines, type_lines
+from render_agent.tasks.question_types import type_label
 from render_agent.util.display import count_noun
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Dialogue:
 
     @property
     def score(self) -> float | None:
-        """The score of the parsed answer, 0 to 1; None if there is no ground truth or the question is unfinished."""
+        """The score of the answer as given, 0 to 1; None if there is no ground truth or the question is unfinished."""
         return self.folder.rows[self.state.id].score
 
     @property
@@ -159,7 +161,8 @@ class Dialogue:
             top = self.map().thumbnail() if self.turns else None
         except RenderAgentError:  # for example, the scan is on another machine or the run was blind
             top = None
-        return page("dialogue.html", dialogue=self, map=top)
+        status = STATUS_LABELS[self.status]
+        return page("dialogue.html", dialogue=self, map=top, status=status, type_label=type_label)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,8 +246,8 @@ class RunResults:
 
     @property
     def stamps(self) -> list[str]:
-        """UNFINISHED, PARTIAL, and the caveats that must accompany the scores."""
-        labels = [] if self.finished else ["UNFINISHED"]
+        """RUNNING, INTERRUPTED or PARTIAL, and the caveats that must accompany the scores."""
+        labels = [] if self.finished else [status_of_unfinished(self.path).upper()]
         partial = ["PARTIAL"] if self.results["status"] == "partial" else []
         return [*labels, *partial, *self.results["notes"]]
 

@@ -222,8 +222,8 @@ def test_unfinished_run_can_be_read(walking_run, tmp_path):
     (path / "turns.jsonl").write_bytes(b"".join(lines[:6]) + lines[6][:20])
     run = render_agent.load_run(path)
     assert not run.finished
-    assert run.stamps[0] == "UNFINISHED"
-    assert "UNFINISHED" in repr(run)
+    assert run.stamps[0] == "INTERRUPTED"
+    assert "INTERRUPTED" in repr(run)
     assert len(run.turns) == 6
     assert run.questions["status"].tolist().count("active") >= 1
     assert run.questions.loc[run.questions["status"] == "active", "score"].isna().all()

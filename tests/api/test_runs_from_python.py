@@ -342,7 +342,7 @@ def test_interrupted_run_resumes_to_equal_transcripts(tmp_path):
     assert f"render_agent.continue_run({str(stopped.path)!r})" in note
     assert engine.closed
     assert not stopped.finished
-    assert stopped.stamps[0] == "UNFINISHED"
+    assert stopped.stamps[0] == "INTERRUPTED"
     assert 0 < len(stopped.turns) < len(whole.turns)
     with pytest.raises(SetupError, match="python:Interrupted"):
         render_agent.continue_run(stopped.path)

@@ -1,13 +1,16 @@
 """Tables of all commands in a pipe of 80 columns: no column is dropped, and no word is truncated."""
 
 import json
+import shutil
+from contextlib import closing
 
 import pytest
 import yaml
-from factories.runs import make_questions, play, spread_over_rooms
+from factories.runs import make_questions, play, spread_over_rooms, truncate_log
 
 from render_agent.cli.commands.doctor import command, data, machine
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.runs.log.lock import FolderLock
 
 LONG = "a_run_folder_with_quite_a_long_name_that_somebody_chose"
 
@@ -50,7 +53,9 @@ SWEEP = ("sweep", "sweep_of_views_and_temperatures.yaml", "--limit", "9", "--out
 
 COMMANDS = [
     ("ls", "--runs", "runs"),
+    ("ls", "--wide", "--runs", "runs"),
     ("show", LONG, "--runs", "runs"),
+    ("show", LONG, "--all", "--runs", "runs"),
     ("rescore", LONG, "--runs", "runs"),
     ("compare", "first", LONG, "--runs", "runs"),
     ("compare", "first", "--power", "5", "--runs", "runs"),
@@ -59,6 +64,7 @@ COMMANDS = [
     ("doctor",),
     (*SWEEP, "--dry-run"),
     SWEEP,
+    (*SWEEP, "--wide"),
     ("audit", "questions.jsonl", "--folds", "2", "--to", "pruned.txt"),
     ("export", LONG, "--runs", "runs", "--format", "csv", "--to", "rows.csv", "--force"),
     ("export", LONG, "--runs", "runs", "--format", "messages", "--to", "messages", "--force"),
@@ -71,7 +77,9 @@ def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monke
     if words == ("doctor",):  # times and memory would differ between calls
         checks = [*machine.machine_checks(runs), *data.data_checks({})]
         monkeypatch.setattr(command, "run_checks", lambda *_: iter(checks))
-    if words == SWEEP:  # run the sweep, so that all outputs below are those of a complete one
+    if (
+        words[: len(SWEEP)] == SWEEP
+    ):  # run the sweep, so that all outputs below are those of a complete one
         type_in(*words, folder=runs)
     for columns in (None, 80, 400):
         if columns is None:
@@ -87,3 +95,32 @@ def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monke
         narrow = printed[columns].split()
         assert [word for word in set(wide) if word not in narrow] == []
         assert "…" not in printed[columns].replace(" … ", "")
+
+
+def test_ls_has_one_line_per_run(tmp_path, type_in, monkeypatch):
+    """Long names of benchmarks are shortened at 80 columns, and `--wide` shows them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    long_name = tmp_path / "questions_about_places_of_furniture_in_rooms.jsonl"
+    questions = make_questions(tmp_path, 4).rename(long_name)
+    engine = ScriptedEngine(ReplayPolicy({"*": [json.dumps({"answer": "3", "done": True})]}))
+    path, results = play(tmp_path, questions, engine)
+    running, interrupted = (path.with_name(f"20260101T000000_{n}") for n in ("first", "second"))
+    for copy in (running, interrupted):
+        truncate_log(shutil.copytree(path, copy), 2)
+    printed = {}
+    with closing(FolderLock(running)):
+        for flags in ((), ("--wide",)):
+            code, printed[flags], err = type_in(
+                "ls", *flags, "--runs", path.parent, folder=tmp_path
+            )
+            assert (code, err) == (0, "")
+    lines = printed[()].splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    cells = {line.split()[0]: line.split()[1:] for line in lines[2:-1]}
+    scores = {name: (row[0][-1], *row[2:4]) for name, row in cells.items()}
+    assert scores == {
+        path.name: ("…", "4", f"{results['official_raw']:.1f}"),
+        running.name: ("…", "4", "running"),
+        interrupted.name: ("…", "4", "interrupted"),
+    }
+    assert long_name.name in printed["--wide",]

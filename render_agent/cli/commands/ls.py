@@ -90,7 +90,7 @@ def _wide_table(rows: Sequence[Mapping[str, Any]]) -> PlainTable:
 
 
 def _short_table(rows: Sequence[Mapping[str, Any]], width: int) -> PlainTable:
-    """Return a table with one line per run, for which the names of benchmarks and models are shortened."""
+    """Return a table with one line per run, for which the names of benchmarks and models are shortened if that helps."""
     from render_agent.util.console import PlainTable
     from render_agent.util.sanitize import escape_name
 
@@ -98,19 +98,22 @@ def _short_table(rows: Sequence[Mapping[str, Any]], width: int) -> PlainTable:
     lines = [
         [escape_name("–" if cell is None else str(cell)) for cell in _cells(row)] for row in rows
     ]
+    widths = [max(map(len, cells)) for cells in zip(heads, *lines, strict=True)]
+    limits = list(widths)
     for column in (2, 1):
-        widths = [max(map(len, cells)) for cells in zip(heads, *lines, strict=True)]
-        excess = sum(widths) + GAP * (len(heads) - 1) - width
-        limit = max(widths[column] - max(excess, 0), MIN_NAME)
-        for line in lines:
-            if len(line[column]) > limit:
-                line[column] = line[column][: limit - 1] + "…"
+        excess = sum(limits) + GAP * (len(heads) - 1) - width
+        limits[column] = max(limits[column] - max(excess, 0), min(limits[column], MIN_NAME))
+    fits = sum(limits) + GAP * (len(heads) - 1) <= width
     table = PlainTable()
     for name in heads:
         table.add_column(name, right=name in ("questions", "score", "age"))
     for line in lines:
-        table.add_row(*line)
+        table.add_row(*map(_cut, line, limits if fits else widths))
     return table
+
+
+def _cut(name: str, length: int) -> str:
+    return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:

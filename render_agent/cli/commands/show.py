@@ -35,7 +35,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
     """
     from render_agent.cli.commands.run import print_agent, program, run_argument
     from render_agent.report.run_facts import cost_fact, facts_line, request_facts
-    from render_agent.runs.log.lock import status_of_unfinished
+    from render_agent.runs.log.lock import RUNNING, status_of_unfinished
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
@@ -53,16 +53,16 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
     if results is None and not can_resume:
         results = folder.results
     if as_json:
-        click.echo(printable_json(results or {"status": "unfinished"}))
+        click.echo(printable_json(results or {"status": status_of_unfinished(folder.path)}))
         return
     console = plain_console()
     if not is_finished:
         status = status_of_unfinished(folder.path)
         console.print(
-            f"{folder.name} {'is' if status == 'running' else 'was'} {status}:"
+            f"{folder.name} {'is' if status == RUNNING else 'was'} {status}:"
             f" {count_noun(len(folder.turns), 'turn')} so far."
         )
-        if status == "running":
+        if status == RUNNING:
             return
     if results is None:
         line = shlex.join([*program(), "--continue", run_argument(folder.path)])
@@ -82,7 +82,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.report.pages.labels import result_label
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
-    from render_agent.score.tables import figure
+    from render_agent.tasks.question_types import type_label
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import short_repr
     from render_agent.util.sanitize import printable_json
@@ -102,7 +102,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
         return
     _ = folder.select([question_id], folder.name).file_notes  # warns
     console = plain_console()
-    console.print(f"{question.type} about {question.scene}", style="bold")
+    console.print(f"{type_label(question.type)} about {question.scene}", style="bold")
     for words in (question.text, *question.options):
         console.print(words)
     lines = [line for line in folder.turns if line.question_id == question_id]
@@ -112,9 +112,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     truth = (
         "unknown" if question.ground_truth is None else in_words(question, question.ground_truth)
     )
-    label = result_label(question, state.answer_text, score)
-    verdict = "" if score is None else f": {label} (score {figure(100 * score)})"
-    console.print(f"ground truth: {truth}{verdict}")
+    console.print(f"ground truth: {truth}")
+    if score is not None:
+        console.print(f"result: {result_label(question, state.answer_text, score)}")
     print_caveats([state], console)
     print_scan(state, console)
     for line in lines:

@@ -34,15 +34,23 @@ DISPLAY = ("json", "quiet", "verbose")
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in EXCLUDED_OPTIONS],
 )
 @click.argument("file", metavar="FILE.yaml", type=click.Path())
+@option("--wide", is_flag=True, help="Show all columns of the table.")
 @option("--dry-run", is_flag=True, help="List the runs; load no model and run no policy file.")
 @option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
 def sweep_command(
-    context: click.Context, /, file: str, dry_run: bool, allow_code: bool, **options: Any
+    context: click.Context,
+    /,
+    file: str,
+    wide: bool,
+    dry_run: bool,
+    allow_code: bool,
+    **options: Any,
 ) -> None:
     """Run a grid of options, one run per combination.
 
-    Prints the scores in a table and plots them. Run the command again to resume an interrupted sweep.
+    Prints the scores in a table and plots them. Run the command again to resume an interrupted sweep, or with --wide to
+    see the intervals and costs.
 
     \b
     Examples:
@@ -55,10 +63,10 @@ def sweep_command(
     from render_agent.cli.commands.run import program
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
-    from render_agent.report.sweep.cells import check_cells, find_cells
+    from render_agent.report.sweep.cells import COMPLETE, check_cells, find_cells
     from render_agent.report.sweep.plan import read_sweep
     from render_agent.report.sweep.plot import write_sweep_plot
-    from render_agent.report.sweep.table import COMPLETE, sweep_rows, sweep_table
+    from render_agent.report.sweep.table import sweep_rows, sweep_table
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import truncate
     from render_agent.util.sanitize import printable_json
@@ -90,7 +98,7 @@ def sweep_command(
     if command_options.get("json"):
         document = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
         click.echo(printable_json({**document, "plot": plot and str(plot)}))
-    console.print(sweep_table(plan, rows))
+    console.print(sweep_table(plan, rows, wide=wide))
     if words := f"plot: {plot}" if plot else note:
         console.print(words, soft_wrap=True)
     for label, error in errors.items():
@@ -137,7 +145,7 @@ def _run_cells(
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
-    from render_agent.report.sweep.cells import find_cells, is_complete
+    from render_agent.report.sweep.cells import find_cells, status_of
     from render_agent.tasks.selection import choose_questions
     from render_agent.util.display import count_noun
 
@@ -151,6 +159,6 @@ def _list_cells(plan: Sweep, console: Console) -> None:
         if folder is None:
             status = count_noun(len(choose_questions(cell.config)), "question")
         else:
-            status = f"{'complete' if is_complete(folder) else 'unfinished'}: {folder.path}"
+            status = f"{status_of(folder)}: {folder.path}"
         base = " (baseline)" if cell.row == plan.baseline else ""
         console.print(f"  {cell.label}{base}: {status}", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.evidence import Evidence
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.extras import require
 from render_agent.report.candidate_scores import candidate_scores
@@ -68,7 +68,7 @@ def _log_question(recording: Any, state: QuestionState) -> None:
         *state.question.options,
         f"Answer: {state.answer}",
         f"Ground truth: {state.question.ground_truth}",
-        f"Status: {state.status}",
+        f"Status: {STATUS_LABELS[state.status]}",
     ]
     recording.log("question", rerun.TextDocument("\n".join(lines)), static=True)
 

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.chat import replace_unencodable
+from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
 from render_agent.util.web.templates import ASSETS, environment
 from render_agent.views.image_store import safe_name
 
-UNFINISHED = "IN PROGRESS"
-
 
 def banners(run: RunData) -> list[str]:
-    """Return the banners on every page of a run that is in progress, partial or a stress test."""
+    """Return the banners on every page of a run that is running, interrupted, partial or a stress test."""
     num_done = sum(not state.active for state in run.states)
     stamps = []
     if not run.finished:
-        stamps.append(f"{UNFINISHED}: {num_done} of {len(run.states)} questions done")
+        status = status_of_unfinished(run.path).upper()
+        stamps.append(f"{status}: {num_done} of {len(run.states)} questions done")
     if run.config.partial:
         stamps.append("PARTIAL: only a subset of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":

@@ -11,10 +11,13 @@ from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig
 from render_agent.report.sweep.plan import Sweep, SweepRun
 from render_agent.runs.build import build
+from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
 
 Watch = Callable[[Run], object]
+
+COMPLETE = "complete"  # status of a run; failed questions do not matter
 
 
 def find_cells(sweep: Sweep) -> dict[str, RunData]:
@@ -43,6 +46,14 @@ def is_complete(run: RunData) -> bool:
     """Return True if a run is finished and none of its questions is failed or active."""
     results = run.saved_results
     return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
+
+
+def status_of(run: RunData) -> str:
+    """Return the status of a run: complete, running or interrupted."""
+    results = run.saved_results
+    if results is not None and not results["counts"]["active"]:
+        return COMPLETE
+    return status_of_unfinished(run.path)
 
 
 def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool = True) -> None:

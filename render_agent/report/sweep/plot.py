@@ -18,8 +18,9 @@ from render_agent.report.pages.plots.svg import (
     name_rows,
     series_style,
 )
+from render_agent.report.sweep.cells import COMPLETE
 from render_agent.report.sweep.plan import Sweep, typed_value
-from render_agent.report.sweep.table import COMPLETE, Row, sweep_title
+from render_agent.report.sweep.table import Row, sweep_title
 from render_agent.util.atomic_files import atomic_write
 from render_agent.util.numbers import is_number
 

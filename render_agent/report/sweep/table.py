@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.report.sweep.cells import is_complete
+from render_agent.report.sweep.cells import COMPLETE, is_complete, status_of
 from render_agent.report.sweep.plan import Sweep, SweepRun
 from render_agent.runs.inputs import question_inputs
+from render_agent.runs.log.lock import INTERRUPTED, RUNNING
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
@@ -25,18 +26,21 @@ from render_agent.score.tables import (
 )
 from render_agent.util.console import PlainTable
 
-# status of a row; a complete row can have failed questions
-COMPLETE, UNFINISHED, NOT_BEGUN = "complete", "unfinished", "not begun"
+NOT_STARTED = "not started"  # status of a row without runs, else that of `status_of`
 
 Row = dict[str, Any]
 
-HEADS = ("score", "95 % CI", "difference", "95 % CI", "p", "Holm", "scored", "failed",
-         "turns", "renders", "tokens in", "tokens out", "seconds")  # fmt: skip
+HEADS = ("questions", "score", "difference", "Holm p")
+WIDE_HEADS = ("status", "score", "95 % CI", "difference", "95 % CI", "p", "Holm p", "scored", "failed",
+              "turns", "images", "tokens in", "tokens out", "seconds")  # fmt: skip
 
 CAPTION = (
     f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by question."
-    " CI and p: jackknife over scenes. Holm: p corrected for the number of rows. Turns, renders, tokens, seconds"
-    " (rendering + generating) and cost: mean per question."
+    " p: jackknife over scenes, corrected for the number of rows by Holm's method."
+)
+WIDE_CAPTION = (
+    f"{CAPTION} CI: jackknife over scenes. Turns, images rendered, tokens, seconds (rendering + generating) and cost: mean"
+    " per question."
 )
 
 
@@ -48,11 +52,10 @@ def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
     rows = []
     for name, cells in sweep.rows.items():
         side = sides.get(name)
-        row: Row = {"label": name, "status": NOT_BEGUN, "p": None, "notes": []}
+        row: Row = {"label": name, "status": NOT_STARTED, "p": None, "notes": []}
         if side is not None:
-            row |= _figures(side) | {"runs": [run.name for run in runs[name]]}
-            if len(runs[name]) < len(cells):
-                row["status"] = UNFINISHED
+            status = _status(runs[name], len(cells))
+            row |= _figures(side) | {"status": status, "runs": [run.name for run in runs[name]]}
             if cells[0].config.partial:
                 row["notes"].append("PARTIAL: only a subset of the benchmark's questions")
             if base is not None and side is not base:
@@ -68,13 +71,20 @@ def _runs(cells: Sequence[SweepRun], started: Mapping[str, RunData]) -> list[Run
     return [run for run in runs if run.has_questions]
 
 
+def _status(runs: Sequence[RunData], number: int) -> str:
+    """Return the status of a row that consists of a number of runs, of which some may not have started."""
+    statuses = {status_of(run) for run in runs}
+    if RUNNING in statuses:
+        return RUNNING
+    return COMPLETE if statuses == {COMPLETE} and len(runs) == number else INTERRUPTED
+
+
 def _figures(side: Side) -> Row:
     results = side.results
     counts, seconds = results["counts"], results["totals"]["seconds"]
     num_questions = sum(row["turns"] > 0 for row in results["questions"])
     total_seconds = seconds["rendering"] + seconds["generating"]
     return {
-        "status": UNFINISHED if counts["active"] else COMPLETE,
         "official": results["official_over_scored"]["score"],
         "official_interval": results["intervals"].get(OFFICIAL),
         "official_raw": results[OFFICIAL_RAW],
@@ -166,37 +176,61 @@ def sweep_title(sweep: Sweep) -> str:
     return f"Sweep {sweep.name}{partial}"
 
 
-def sweep_table(sweep: Sweep, rows: Sequence[Row]) -> PlainTable:
-    """Return the figures of all rows as a table for the terminal."""
+def sweep_table(sweep: Sweep, rows: Sequence[Row], *, wide: bool = False) -> PlainTable:
+    """Return the figures of all rows as a table for the terminal, with all columns if `wide`."""
     table = PlainTable(sweep_title(sweep))
     table.add_column("run")
     has_cost = any("cost_usd" in row.get("per_question", {}) for row in rows)
-    for head in (*HEADS, *["cost"] * has_cost):
+    for head in (*WIDE_HEADS, *["cost"] * has_cost) if wide else HEADS:
         table.add_column(head, right=True)
     notes: dict[str, list[str]] = {}
     for row in rows:
-        table.add_row(row["label"], *_texts(row, sweep.baseline, has_cost=has_cost))
+        is_baseline = row["label"] == sweep.baseline
+        difference = "baseline" if is_baseline else format_signed(row.get("difference"))
+        if row["status"] == NOT_STARTED:
+            cells = [NOT_STARTED] if wide else ["", NOT_STARTED]
+        elif wide:
+            cells = _wide_cells(row, difference, has_cost=has_cost)
+        else:
+            cells = [str(row["questions"]), _score_cell(row), difference, _p_cell(row, "p_holm")]
+        table.add_row(row["label"], *cells)
         for note in row["notes"]:
             notes.setdefault(note, []).append(row["label"])
     table.caption = "\n".join(
-        [CAPTION, *(f"- {note} ({'; '.join(labels)})" for note, labels in notes.items())]
+        [
+            WIDE_CAPTION if wide else CAPTION,
+            *(f"- {note} ({'; '.join(labels)})" for note, labels in notes.items()),
+        ]
     )
     return table
 
 
-def _texts(row: Row, baseline: str, *, has_cost: bool) -> list[str]:
-    if row["status"] == NOT_BEGUN:
-        return [row["status"]]
+def _score_cell(row: Row) -> str:
+    """Return the score with the status, if it is not complete, and the number of failed questions."""
+    parts = [figure(row["official_raw"])]
+    if row["status"] != COMPLETE:
+        parts.append(row["status"])
+    if row["failed"]:
+        parts.append(f"{row['failed']} failed")
+    return " ".join(parts)
+
+
+def _p_cell(row: Row, name: str) -> str:
+    return "" if row.get(name) is None else probability(row[name])
+
+
+def _wide_cells(row: Row, difference: str, *, has_cost: bool) -> list[str]:
     work = row["per_question"]
     means = [work.get(name) for name in ("turns", "renders", "tokens_in", "tokens_out", "seconds")]
     if not work.get("tokens_in"):  # not reported: every prompt has tokens
         means[2:4] = [None, None]
     return [
+        row["status"],
         figure(row["official_raw"]),
         interval_cell(row["official_raw_interval"]),
-        "baseline" if row["label"] == baseline else format_signed(row.get("difference")),
+        difference,
         interval(row.get("interval")),
-        *("" if row.get(name) is None else probability(row[name]) for name in ("p", "p_holm")),
+        *(_p_cell(row, name) for name in ("p", "p_holm")),
         f"{row['scored']} of {row['questions']}",
         str(row["failed"]),
         *("–" if value is None else f"{value:,.{0 if value >= 100 else 1}f}" for value in means),

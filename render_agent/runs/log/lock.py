@@ -16,6 +16,8 @@ from render_agent.util.sanitize import escape_line
 
 LOCK = "run.lock"
 
+RUNNING, INTERRUPTED = "running", "interrupted"  # statuses of unfinished runs
+
 # Errors of file systems without locks, such as NFS without a lock daemon, Lustre or FUSE.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -36,12 +38,12 @@ def check_unlocked(folder: Path) -> None:
 
 
 def status_of_unfinished(folder: Path) -> str:
-    """Return `running` if a process holds the lock of a run folder, otherwise `interrupted`."""
+    """Return RUNNING if a process holds the lock of a run folder, otherwise INTERRUPTED."""
     try:
         check_unlocked(folder)
     except RunLogError:
-        return "running"
-    return "interrupted"
+        return RUNNING
+    return INTERRUPTED
 
 
 def _locked_error(folder: Path, file: TextIO) -> RunLogError:

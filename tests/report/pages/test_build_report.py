@@ -129,14 +129,14 @@ def test_run_in_progress(tmp_path):
     questions = make_questions(tmp_path, 6)
     path, _ = play(tmp_path, questions, walking_engine(6))
     finished = RunData(path)
-    assert "IN PROGRESS" not in build_index(finished, diagnose=False).read_text("utf-8")
+    assert "INTERRUPTED" not in build_index(finished, diagnose=False).read_text("utf-8")
     (path / "results.json").unlink()
     (path / "results.csv").unlink()
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     lines_so_far = [line for line in lines if json.loads(line)["turn"] < 3]
     (path / "turns.jsonl").write_bytes(b"".join(lines_so_far) + lines[-1][:40])
     index = build_index(RunData(path))
-    stamp = "IN PROGRESS: 4 of 6 questions done"  # questions 2 and 5 would have finished in the fourth turn
+    stamp = "INTERRUPTED: 4 of 6 questions done"  # questions 2 and 5 would have finished in the fourth turn
     for page in [index, *index.parent.glob("questions/*.html")]:
         assert stamp in page.read_text("utf-8")
 
@@ -149,7 +149,7 @@ def test_run_without_turns(tmp_path):
     for name in ("results.json", "turns.jsonl"):
         (path / name).unlink()
     page = build_index(RunData(path)).read_text("utf-8")
-    assert "IN PROGRESS: 0 of 2" in page
+    assert "INTERRUPTED: 0 of 2" in page
     assert unit not in page
 
 
@@ -202,6 +202,6 @@ def test_page_of_one_question_follows_the_run(single, tmp_path):
     for name in ("results.json", "results.csv"):
         (path / name).unlink()
     page = build_index(RunData(path)).read_text("utf-8")
-    assert "IN PROGRESS" in page
+    assert "INTERRUPTED" in page
     assert "assets/watch.js" in page
     assert "assets/watch.js" not in build_index(single).read_text("utf-8")

@@ -64,7 +64,7 @@ def test_every_run_is_a_row(folder, page):
     assert page.count('<th scope="row">') == len(list_runs(folder)) == 7
     assert "PARTIAL" in table_row(page, "20260102T000000_second")
     assert "PARTIAL" not in table_row(page, "20260101T000000_first")
-    assert "unfinished" in table_row(page, "unfinished")
+    assert "interrupted" in table_row(page, "unfinished")
     for name in ("empty", "damaged"):
         assert "damaged" in table_row(page, name).replace(name, "", 1)
 
@@ -74,7 +74,7 @@ def test_runs_page_matches_ls(folder, page):
         row = run_row(path)
         if path.name.startswith("2026"):
             text = table_row(page, path.name)
-            assert f'data-value="{row["official"]}"' in text
+            assert f'data-value="{row["official_raw"]}"' in text
             assert row["date"] in text
 
 

@@ -4,12 +4,14 @@ import json
 import shutil
 import urllib.error
 import urllib.request
+from contextlib import closing
 
 import pytest
 from factories.reports import run_rooms
 
 from render_agent.report.pages import watch as module
 from render_agent.report.pages.watch import watch_run
+from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.read import RunData
 
 
@@ -24,13 +26,14 @@ class WatchEnded(Exception):
 
 @pytest.fixture
 def run_in_progress(tmp_path):
-    """Return a run in progress, the rest of its log, and its results."""
+    """Yield a run in progress, the rest of its log, and its results."""
     finished = run_rooms(tmp_path / "done", id=("0", "1"), max_turns=2).path
     path = shutil.copytree(finished, tmp_path / "going")
     lines = (path / "turns.jsonl").read_bytes().splitlines(keepends=True)
     (path / "turns.jsonl").write_bytes(b"".join(lines[:2]))
     (path / "results.json").unlink()
-    return RunData(path), b"".join(lines[2:]), (finished / "results.json").read_bytes()
+    with closing(FolderLock(path)):
+        yield RunData(path), b"".join(lines[2:]), (finished / "results.json").read_bytes()
 
 
 def test_new_turns_appear(run_in_progress, monkeypatch):
@@ -59,7 +62,7 @@ def test_new_turns_appear(run_in_progress, monkeypatch):
     with pytest.raises(WatchEnded):
         watch_run(folder, 0, addresses.append, processes=1)
     before, after = bodies
-    assert b"IN PROGRESS" in before
-    assert b"IN PROGRESS" not in after
+    assert b"RUNNING: 0 of 2" in before
+    assert b"RUNNING" not in after
     assert after.count(b'class="turn"') == before.count(b'class="turn"') + 1
     assert addresses[0].startswith("http://127.0.0.1:")

@@ -1,22 +1,34 @@
 """Tests of sweeps: parsing of the file, reuse of existing runs, and the table."""
 
+import io
 import json
 import shutil
+from contextlib import closing
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from factories import TREE
-from factories.runs import make_config, make_questions, play, spread_over_rooms, walking_engine
+from factories.runs import (
+    make_config,
+    make_questions,
+    play,
+    spread_over_rooms,
+    truncate_log,
+    walking_engine,
+)
 from factories.sweeps import sweep, write_sweep
 
 from render_agent.cli.commands import run as run_commands
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
+from render_agent.report.sweep.cells import find_cells
 from render_agent.report.sweep.plan import Sweep, SweepRun, read_sweep
-from render_agent.report.sweep.table import sweep_rows
+from render_agent.report.sweep.table import sweep_rows, sweep_table
+from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
+from render_agent.util.console import PlainConsole
 
 EXAMPLE = TREE / "examples" / "views.yaml"
 
@@ -59,13 +71,13 @@ def test_one_run_and_row_per_combination(finished_sweep):
         run = RunData(path)
         results = run.saved_results
         assert row["label"] == f"model={run.config.model}, views={run.config.views}"
-        assert row["official"] == results["official"]
+        assert row["official_raw"] == results["official_raw"]
         assert row["per_question"]["turns"] == results["totals"]["turns"] / 4
         assert row["per_question"]["tokens_in"] == results["totals"]["tokens"]["in"] / 4
         assert (row["status"], row["scored"], row["failed"]) == ("complete", 4, 0)
         if path is not runs[0]:
             sides = (Side(each.name, each.saved_results) for each in (first, run))
-            expected = compare(*sides)["differences"]["official"]["difference"]
+            expected = compare(*sides)["differences"]["official_raw"]["difference"]
             assert row["difference"] == expected
     assert "difference" not in rows[0]
 
@@ -73,11 +85,34 @@ def test_one_run_and_row_per_combination(finished_sweep):
 def test_printed_table_has_the_scores(finished_sweep):
     file, folder, rows = finished_sweep
     arguments = ["sweep", str(file), "--output", str(folder.parent)]
-    printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"}).output
-    for row in rows:
-        lines = [line for line in printed.splitlines() if line.strip().startswith(row["label"])]
-        assert any(f"{row['official']:.1f}" in line for line in lines)
-    assert "blind" in printed
+    for columns, flags in ((80, []), (200, ["--wide"])):
+        environment = {"COLUMNS": str(columns)}
+        printed = CliRunner().invoke(cli, [*arguments, *flags], env=environment).output
+        for row in rows:
+            (line,) = (x for x in printed.splitlines() if x.startswith(f"{row['label']}  "))
+            assert f"  {row['official_raw']:.1f}" in line
+            assert len(line) <= columns
+        assert ("tokens in" in printed) == bool(flags)
+        assert "blind" in printed
+
+
+def test_statuses_of_rows(finished_sweep, tmp_path):
+    file, folder, rows = finished_sweep
+    copy = tmp_path / folder.name
+    shutil.copytree(folder, copy)
+    running, interrupted, removed = (copy / row["runs"][0] for row in rows[:3])
+    truncate_log(running, 2)
+    truncate_log(interrupted, 2)
+    shutil.rmtree(removed)
+    plan = read_sweep(file, {}, tmp_path)
+    with closing(FolderLock(running)):
+        changed = sweep_rows(plan, find_cells(plan))
+    statuses = ["running", "interrupted", "not started", "complete"]
+    assert [row["status"] for row in changed] == statuses
+    console = PlainConsole(file=io.StringIO(), width=80)
+    console.print(sweep_table(plan, changed))
+    printed = [line for line in console.file.getvalue().splitlines() if "views=" in line]
+    assert all(status in line for status, line in zip(statuses[:3], printed, strict=False))
 
 
 def test_cost_has_a_column_if_it_is_known(finished_sweep, tmp_path):
@@ -90,7 +125,7 @@ def test_cost_has_a_column_if_it_is_known(finished_sweep, tmp_path):
     )
     tables.append((file, tmp_path, run_cells(file, tmp_path)))
     for file, output, rows in tables:
-        arguments = ["sweep", str(file), "--output", str(output)]
+        arguments = ["sweep", str(file), "--output", str(output), "--wide"]
         printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "300"}).output
         costs = [row["per_question"].get("cost_usd") for row in rows]
         assert ("  cost" in printed) == any(costs)
@@ -156,7 +191,7 @@ def test_failing_cell_does_not_stop_the_others(tmp_path, monkeypatch):
         patched.setattr(run_commands, "run_with_progress", fail_explorer)
         output = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
     assert output["errors"] == {"model=explorer": "the engine stopped"}
-    assert [cell["status"] for cell in output["cells"]] == ["complete", "unfinished", "complete"]
+    assert [cell["status"] for cell in output["cells"]] == ["complete", "interrupted", "complete"]
     before = log_times(tmp_path / "sweep_small")
     assert [row["status"] for row in run_cells(file, tmp_path)] == ["complete"] * 3
     assert before.items() <= log_times(tmp_path / "sweep_small").items()

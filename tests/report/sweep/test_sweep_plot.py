@@ -102,7 +102,7 @@ def test_rows_without_a_curve_are_named(tmp_path, keys):
 def test_only_complete_rows_are_plotted(tmp_path):
     plan, rows = written_sweep(tmp_path, grid=HISTORY)
     for row in rows:
-        row["status"] = "unfinished"
+        row["status"] = "interrupted"
     assert write_sweep_plot(plan, rows) is None
     rows[0]["status"] = "complete"
     labels = texts(write_sweep_plot(plan, rows).read_text())

@@ -50,8 +50,8 @@ def test_row_is_the_mean_over_seeds(finished_sweep):
     for run in RUNS:
         results_by_seed, row = runs_of(folder, run["label"], output)
         assert results_by_seed.keys() == {3, 5}
-        mean = sum(results["official"] for results in results_by_seed.values()) / 2
-        assert row["official"] == pytest.approx(mean)
+        mean = sum(results["official_raw"] for results in results_by_seed.values()) / 2
+        assert row["official_raw"] == pytest.approx(mean)
         assert (row["questions"], row["scored"], row["status"]) == (12, 12, "complete")
         for name in ("turns", "renders", "tokens_in", "tokens_out"):
             rows = [
@@ -65,7 +65,7 @@ def test_differences_are_paired_by_seed(finished_sweep):
     baseline, _ = runs_of(folder, "by chance", output)
     ours, row = runs_of(folder, "as many turns", output)
     comparisons = [
-        compare(Side("a", baseline[seed]), Side("b", ours[seed]))["differences"]["official"]
+        compare(Side("a", baseline[seed]), Side("b", ours[seed]))["differences"]["official_raw"]
         for seed in (3, 5)
     ]
     assert row["difference"] == pytest.approx(
@@ -74,15 +74,15 @@ def test_differences_are_paired_by_seed(finished_sweep):
     assert output["baseline"] == "by chance"
 
 
-def test_row_with_a_missing_seed_is_unfinished(finished_sweep, tmp_path):
+def test_row_with_a_missing_seed_is_interrupted(finished_sweep, tmp_path):
     output, folder, file = finished_sweep
     content = yaml.safe_load(file.read_text())
     extended = tmp_path / "sweep.yaml"
     extended.write_text(yaml.safe_dump({**content, "seeds": [3, 5, 8]}, sort_keys=False))
     plan = read_sweep(extended, {}, folder.parent)
     rows = sweep_rows(plan, find_cells(plan))
-    assert {row["status"] for row in rows} == {"unfinished"}
-    assert [row["official"] for row in rows] == [row["official"] for row in output["cells"]]
+    assert {row["status"] for row in rows} == {"interrupted"}
+    assert [row["official_raw"] for row in rows] == [row["official_raw"] for row in output["cells"]]
     with pytest.raises(UsageError, match=r"sweep.yaml: --seed .*\(by chance\)"):
         read_sweep(extended, {"seed": 1}, folder.parent)
 
