@@ -32,7 +32,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import FloatArray
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
-from render_agent.score.summary import OFFICIAL
+from render_agent.score.summary import OFFICIAL_RAW
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
@@ -95,7 +95,7 @@ def compare_pairs(runs: Mapping[str, Sequence[Results]]) -> list[dict[str, Any]]
     entries = []
     for worse, better in ORDER:
         comparison = compare(pool_seeds(worse, runs[worse]), pool_seeds(better, runs[better]))
-        entry = comparison["differences"][OFFICIAL]
+        entry = comparison["differences"][OFFICIAL_RAW]
         entries.append({"worse": worse, "better": better, "n": comparison["n"], **entry})
     return entries
 
@@ -157,10 +157,9 @@ def main(per_room: int, seeds: int, size: str, output: Path | None) -> None:
             return run_witness(questions, Path(scratch), **options)[1]
 
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
-    means = {views: np.mean([r["official"] for r in results]) for views, results in runs.items()}
+    means = {views: np.mean([r[OFFICIAL_RAW] for r in results]) for views, results in runs.items()}
     lines = [
-        f"The bundled rooms, {8 * per_room} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score (parsed answer)"
-        " in percent.",
+        f"The bundled rooms, {8 * per_room} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score in percent.",
         "",
         *table(
             ["`--views`", "score"], [[f"`{views}`", f"{mean:.1f}"] for views, mean in means.items()]

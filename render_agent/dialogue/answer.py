@@ -102,6 +102,14 @@ def unit_of(text: str) -> str | None:
     return units.pop() if len(units) == 1 else None
 
 
+def unit_symbol(unit: str) -> str:
+    """Return the symbol of a unit that a question names, such as "m²" for "square meters"."""
+    match = _UNIT.fullmatch(unit)
+    assert match is not None  # every unit of _UNIT_ASKED is one
+    name, is_square = _unit_of_match(match)
+    return f"{name}²" if is_square else name
+
+
 def canonical_answer(
     text: str, form: AnswerForm, options: Sequence[str] = (), unit: str | None = None
 ) -> str | None:

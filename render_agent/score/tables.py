@@ -22,7 +22,13 @@ from render_agent.score.summary import (
     main_mean,
     row_names,
 )
-from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, ORDER, type_label
+from render_agent.tasks.question_types import (
+    ANSWER_FORMS,
+    DIRECTION,
+    DIRECTION_TYPES,
+    ORDER,
+    type_label,
+)
 from render_agent.util.console import PlainTable
 
 # count in the results -> label in a caption, in display order
@@ -209,7 +215,7 @@ def changed_table(comparison: Mapping[str, Any]) -> PlainTable:
     for name in ("question", "type", "scene", "ground truth", "a", "b"):
         table.add_column(name)
     for entry in questions[:MAX_CHANGED]:
-        answers = (entry[side]["answer"] or "–" for side in ("a", "b"))
+        answers = (_changed_answer(entry, side) for side in ("a", "b"))
         table.add_row(
             entry["question_id"],
             type_label(entry["type"]),
@@ -220,6 +226,13 @@ def changed_table(comparison: Mapping[str, Any]) -> PlainTable:
     if len(questions) > MAX_CHANGED:
         table.caption = f"and {len(questions) - MAX_CHANGED} more (--json lists all)"
     return table
+
+
+def _changed_answer(entry: Mapping[str, Any], side: str) -> str:
+    """Return the answer of a run to a changed question, with its score unless it is a choice."""
+    answer, score = entry[side]["answer"] or "–", entry[side]["score"]
+    is_choice = ANSWER_FORMS.get(entry["type"]) == "letter"
+    return answer if is_choice else f"{answer} ({100 * score:.0f} %)"
 
 
 def figure(score: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.question import Question
@@ -117,6 +117,12 @@ def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
 def type_label(name: str) -> str:
     """Return the name of a question type or task for people."""
     return TYPE_LABELS.get(name, name.replace("_", " "))
+
+
+def sort_types(types: Iterable[str]) -> list[str]:
+    """Sort question types: VSI-Bench's in their order, then all others by name."""
+    types = set(types)
+    return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]
 
 
 def metric_name(question: Question) -> str:

@@ -22,11 +22,18 @@ from factories.documentation import (
 from factories.runs import finish_run, make_config, make_questions
 
 import render_agent
+from render_agent.beliefs.belief_figures import LABELS as BELIEF_LABELS
+from render_agent.cli.commands.ls import HEADINGS
 from render_agent.cli.main import cli
 from render_agent.dialogue.moves import Outcome
+from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.options import OPTIONS
+from render_agent.report.diagnosis.model import Cause
+from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run
+from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE
 from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.question_types import TYPE_LABELS
 
 ARCHITECTURE = read("architecture.md")
 
@@ -154,6 +161,31 @@ def test_run_folder_matches_its_page(tmp_path):
     row, optional = documented_keys("A row of the results")
     assert row - optional == set(results["questions"][0])
     assert row - optional == set((run.path / "results.csv").read_text().splitlines()[0].split(","))
+
+
+def label_table(title):
+    """Return the rows of a table of the page of columns."""
+    rows = re.findall(r"^\| `(.+?)` \| (.+) \|$", section("reference/columns.md", title), re.M)
+    return [(key, *rest.split(" | ")) for key, rest in rows]
+
+
+def test_labels_match_their_page():
+    scores = {OFFICIAL_RAW: VSI_BENCH_SCORE} | MEAN_NAMES
+    tables = {
+        "Scores": scores,
+        "Question types": TYPE_LABELS,
+        "Statuses": {str(status): label for status, label in STATUS_LABELS.items()},
+        "Causes": {str(cause): cause.label for cause in Cause},
+        "Runs": HEADINGS,
+        "Maps": BELIEF_LABELS,
+    }
+    for title, labels in tables.items():
+        assert dict(label_table(title)) == dict(labels), title
+    rows = [(name, place, label) for name, place, label, _ in label_table("Questions")]
+    assert rows == [
+        (column.name, "results" if column.saved else "export", column.header or "–")
+        for column in QUESTION_COLUMNS
+    ]
 
 
 def test_extras_are_documented():

@@ -1,7 +1,11 @@
 """The score of VSI-Bench's script is the one shown, and everything beside it has the same reading."""
 
+import io
 import json
+import re
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from factories.runs import make_questions, play, spread_over_rooms
@@ -14,11 +18,17 @@ from render_agent.report.diagnosis.cause import diagnose
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.report.export.loggers import final_scalars
+from render_agent.report.pages.index.findings import score_gains
+from render_agent.report.pages.index.index_page import what_to_publish
+from render_agent.report.pages.index.runs_page import render_runs_page
 from render_agent.report.run_list import run_row
+from render_agent.report.sweep.plan import Sweep, SweepRun
+from render_agent.report.sweep.table import sweep_rows
 from render_agent.runs.log.row import is_read_differently
 from render_agent.runs.read import RunData
-from render_agent.score.summary import headline, lenient_line
-from render_agent.score.tables import overall_lines, type_lines
+from render_agent.score.summary import MEAN_NAMES, VSI_BENCH_SCORE, headline, lenient_line
+from render_agent.score.tables import changed_table, overall_lines, type_lines
+from render_agent.util.console import PlainConsole
 
 # Answers by form; the first of each is read by VSI-Bench's script, the others only by the lenient parser.
 NUMBERS, LETTERS = ("3", "(3)"), ("B", "right", "(B)")
@@ -52,6 +62,12 @@ def test_everything_beside_the_score_has_its_reading(runs):
     assert headline(results).score == float(run_row(in_words.path)["official_raw"]) == 50
     assert results["score_by_images"][-1]["score"] == final_scalars(results)["final/score"] == 50
     assert (results["micro"], results["mean_of_types"]) == (50, 50)
+    assert 'data-value="50.0"' in render_runs_page(in_words.path.parent)
+    cell = SweepRun("a", in_words.config, "a")
+    (row,) = sweep_rows(Sweep("s", (cell,), "a"), {"a": in_words})
+    assert row["official_raw"] == 50
+    baseline = results["chance"]["frequency"]["macro"]
+    assert score_gains(in_words)["macro"]["difference"] == pytest.approx(50 - baseline)
     assert [line.score for line in type_lines(results)[-1:]] == [0]
     assert overall_lines(results, every=False)[0].score == 50
     rows = {(row["type"], row["score"], row["score_parsed"]) for row in results["questions"]}
@@ -60,6 +76,17 @@ def test_everything_beside_the_score_has_its_reading(runs):
     assert "100.0" in line
     assert "7 answers" in line
     assert results["intervals"]["official"][1] > results["intervals"]["official_raw"][1]
+
+
+def test_show_prints_other_scores_only_with_all(runs, type_in):
+    path = runs[0].path
+    short, every = (
+        type_in("show", path, *flags, folder=path.parent)[1] for flags in ((), ("--all",))
+    )
+    assert VSI_BENCH_SCORE in short
+    for label in (*MEAN_NAMES.values(), "parsed by lmms-eval", "parsed by vlmevalkit"):
+        assert label in every
+        assert label not in short
 
 
 def test_comparison_reports_scores_by_which_its_verdict_differs(runs):
@@ -71,6 +98,23 @@ def test_comparison_reports_scores_by_which_its_verdict_differs(runs):
     assert "parsed more leniently" in sentence
     (same,) = compare_runs([runs[0], runs[0]], anyway_option="--anyway")
     assert same["other_verdicts"] == []
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "changes", "words"),
+    [
+        ("rooms", {}, "For publication"),
+        ("rooms", {"status": "partial"}, "Not for publication"),
+        ("rooms", {"official": None}, "Not for publication"),
+        ("rooms", {"intervals": {}}, None),
+        (None, {}, None),
+    ],
+)
+def test_only_complete_benchmarks_are_for_publication(runs, benchmark, changes, words):
+    run = runs[0]
+    config = run.config if benchmark is None else replace(run.config, benchmark=benchmark)
+    text = what_to_publish(SimpleNamespace(config=config, results=run.results | changes))
+    assert text is None if words is None else text.startswith(words)
 
 
 def test_results_of_parsed_answers_are_computed_again(runs, tmp_path):
@@ -85,6 +129,21 @@ def test_results_of_parsed_answers_are_computed_again(runs, tmp_path):
     run = RunData(path)
     assert run.saved_results["types"] == runs[1].saved_results["types"]
     assert run_row(path)["official_raw"] == "50.0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [
+        ("room_size_estimation", ["12 (90 %)", "– (0 %)"]),
+        ("object_rel_direction_easy", ["12", "–"]),
+    ],
+)
+def test_changed_numbers_are_listed_with_their_scores(kind, cells):
+    sides = {"a": {"answer": "12", "score": 0.9}, "b": {"answer": None, "score": 0.0}}
+    entry = {"question_id": "1", "type": kind, "scene": "s", "truth": "12", **sides}
+    console = PlainConsole(file=io.StringIO(), width=120)
+    console.print(changed_table({"changed": [entry]}))
+    assert re.split(r"  +", console.file.getvalue().splitlines()[3].strip())[-2:] == cells
 
 
 @pytest.mark.parametrize(

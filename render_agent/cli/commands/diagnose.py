@@ -1,4 +1,4 @@
-"""`diagnose`: explain wrong answers."""
+"""`diagnose`: explain low scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
 )
 @AS_JSON
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
-    """Explain why the answers of RUN are wrong.
+    """Explain why answers of RUN score below 50 %.
 
     Tells apart objects never seen, objects seen but misjudged, and missing answers. With --probe, misjudged questions
     are further divided into failures of perception, memory and reasoning. Object boxes come from official annotations

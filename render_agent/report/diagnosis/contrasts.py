@@ -1,4 +1,4 @@
-"""Contrasts: traits that wrong answers have in common, compared with right answers, with a significance test."""
+"""Contrasts: traits that answers with low scores have in common, compared with the others, with a significance test."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ TRAITS = (
         lambda d: None if d.saw_all is None else not d.saw_all and not d.premature,
         Cause.NEVER_LOOKED,
     ),
-    Trait("wrong_map", "had a last map that implies a wrong answer", lambda d: _has_wrong_map(d.belief)),
-    Trait("lost_map", "came after a map with the right answer was lost", lambda d: _lost_right_map(d.belief)),
+    Trait("wrong_map", "had a last map whose answer scores below 50 %", lambda d: _has_wrong_map(d.belief)),
+    Trait("lost_map", "came after a map whose answer scores at least 50 % was lost", lambda d: _lost_right_map(d.belief)),
     Trait("contradiction", "contradicted the last map", lambda d: _contradicts_map(d.belief)),
     Trait("no_answer", "could not be parsed", lambda d: d.cause is Cause.NO_ANSWER, Cause.NO_ANSWER),
     Trait(

@@ -14,9 +14,12 @@ from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
 
+# The two groups of answers in plots and tables of all question types; RIGHT is the limit.
+HIGH_SCORE, LOW_SCORE = "score at least 50 %", "score below 50 %"
+
 
 class Cause(StrEnum):
-    """Why an answer is right or wrong, according to the log, the beliefs and the object boxes of the scene."""
+    """Why an answer scores high or low, according to the log, the beliefs and the object boxes of the scene."""
 
     RIGHT = "right"
     """The answer scores at least 0.5."""
@@ -46,6 +49,11 @@ class Cause(StrEnum):
     """
     OPEN = "open"
     """Not finished, or no ground truth."""
+
+    @property
+    def label(self) -> str:
+        """The cause for people; numbers have scores between right and wrong."""
+        return HIGH_SCORE if self is Cause.RIGHT else str(self)
 
 
 # causes that only beliefs can reveal

@@ -1,4 +1,4 @@
-"""Sentences that explain wrong answers, for one question and for a whole run."""
+"""Sentences that explain low scores, for one question and for a whole run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ PHRASES = {trait.name: trait.phrase for trait in TRAITS}
 
 
 def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
-    """Return sentences about traits that wrong answers have in common, compared with right answers."""
+    """Return sentences about traits that answers with low scores have in common, compared with the others."""
     causes = figures["all"]["causes"]
     if not sum(causes[str(cause)] for cause in WRONG):
         num_unjudged = causes[str(Cause.OPEN)]
         suffix = f" so far; {num_unjudged:,} not judged" if num_unjudged else ""
-        return [f"No wrong answers{suffix}."]
+        return [f"No answers score below 50 %{suffix}."]
     sentences = [contrast_sentence(row) for row in figures["contrasts"] if row["wrong"][0]]
     if unknown := causes[str(Cause.UNKNOWN)]:
-        sentences.append(f"{count_noun(unknown, 'wrong answer')} without object boxes to look at.")
+        sentences.append(
+            f"Of the answers that score below 50 %, {unknown:,} have no object boxes to look at."
+        )
     return sentences
 
 
@@ -33,8 +35,8 @@ def contrast_sentence(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
     (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
     return (
-        f"Of {count_noun(all_wrong, 'wrong answer')}, {num_wrong:,} {PHRASES[row['trait']]}"
-        f" (right answers: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
+        f"Of {count_noun(all_wrong, 'answer')} that score below 50 %, {num_wrong:,} {PHRASES[row['trait']]}"
+        f" (at least 50 %: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
     )
 
 
@@ -83,16 +85,16 @@ def describe_cause(diagnosis: Diagnosis, parts: Parts) -> str:
     if diagnosis.detail:
         return f"{cause}: {diagnosis.detail}"
     if unseen_names and cause is Cause.RIGHT:
-        return f"right, without clearly seeing: {unseen_names}"
+        return f"{cause.label}, without clearly seeing: {unseen_names}"
     if unseen_names and cause not in (Cause.ERROR, Cause.OPEN):
         return f"{cause} (never seen clearly: {unseen_names})"
     if cause is Cause.UNKNOWN:
         return "unknown: no object boxes for this question"
-    return str(cause)
+    return cause.label
 
 
 def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | None:
-    """Return a sentence that explains why an answer is wrong; None if it is not wrong or the cause is unknown."""
+    """Return a sentence that explains a low score; None if the score is high or the cause is unknown."""
     if diagnosis.detail:
         return f"{diagnosis.cause.capitalize()}. {diagnosis.detail.capitalize()}."
     objects = join_names(unseen_objects(diagnosis, size))
@@ -101,7 +103,7 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
         Cause.STOPPED_EARLY: f"It finished with turns left before seeing {unseen_text}.",
         Cause.NEVER_LOOKED: f"It used all turns without seeing {unseen_text}.",
         Cause.MISJUDGED: "It saw every named object clearly but misjudged the answer.",
-        Cause.FORM: "Its answer is right, but not in the form that VSI-Bench's script reads.",
+        Cause.FORM: "Its answer is not in the form that VSI-Bench's script reads.",
         Cause.NO_ANSWER: "It gave no readable answer.",
     }.get(diagnosis.cause)
 

@@ -14,6 +14,7 @@ from render_agent.report.diagnosis.contrasts import contrasts
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
+from render_agent.tasks.question_types import sort_types, type_label
 from render_agent.util.console import PlainTable
 
 ALWAYS_SHOWN = JUDGED[:4]  # causes with a column in the table even if no question has them
@@ -188,9 +189,10 @@ def cause_table(figures: Mapping[str, Any]) -> PlainTable:
     """Return a table of the number of questions by cause and question type."""
     totals = figures["all"]["causes"]
     causes = [c for c in Cause if c in ALWAYS_SHOWN or totals[str(c)]]
-    table = PlainTable("Why answers are right or wrong", "question type", "n", *map(str, causes))
-    for name, type_figures in sorted(figures["types"].items()):
-        table.add_row(name.removeprefix("object_"), *_cells(type_figures, causes))
+    heads = (cause.label for cause in causes)
+    table = PlainTable("Causes of high and low scores", "question type", "n", *heads)
+    for name in sort_types(figures["types"]):
+        table.add_row(type_label(name), *_cells(figures["types"][name], causes))
     table.add_section()
     table.add_row("all", *_cells(figures["all"], causes))
     return table

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from render_agent.dialogue.answer import unit_symbol
 from render_agent.dialogue.question import Question
-from render_agent.report.diagnosis.model import Cause
+from render_agent.report.diagnosis.model import HIGH_SCORE, LOW_SCORE, Cause
 from render_agent.runs.log.row import Row
 from render_agent.score.comparison import RIGHT
-from render_agent.tasks.question_types import TYPES
+from render_agent.util.numbers import is_number
 
 CAUSE_EXPLANATIONS = {
-    Cause.MISJUDGED: "wrong answer although every named object was clearly visible",
+    Cause.MISJUDGED: "score below 50 % although every named object was clearly visible",
     Cause.NEVER_LOOKED: "all turns used, but some named object was never clearly visible",
     Cause.STOPPED_EARLY: "ended with turns left before every named object was clearly visible",
     Cause.PERCEPTION: "clearly visible, but missing from the map or misplaced on it",
     Cause.MEMORY: "on the map at first, then lost",
-    Cause.REASONING: "the last map implies the right answer, but another one was given",
-    Cause.FORM: "the answer is right, but not in the form that VSI-Bench's script reads",
+    Cause.REASONING: "the last map implies a better answer than the one given",
+    Cause.FORM: "the answer is not in the form that VSI-Bench's script reads",
     Cause.NO_ANSWER: "no readable answer",
     Cause.ERROR: "the question failed or its scan is missing",
-    Cause.UNKNOWN: "wrong answer, but no object boxes to compare with",
+    Cause.UNKNOWN: "score below 50 %, but no object boxes to compare with",
     Cause.OPEN: "not finished, or no ground truth",
 }
 
@@ -44,15 +45,11 @@ def outcome_label(row: Row | None) -> str:
 
 
 # `outcome_label` -> its name for people; numbers have scores between right and wrong
-OUTCOME_LABELS = {
-    "right": "score at least 50 %",
-    "wrong": "score below 50 %",
-    "open": "not scored",
-}
+OUTCOME_LABELS = {"right": HIGH_SCORE, "wrong": LOW_SCORE, "open": "not scored"}
 
 
 def result_label(question: Question, answer: str | None, score: float | None) -> str:
-    """Describe the score of an answer: right or wrong for choices, for example "1.3 for 1.8: 40 %" for numbers."""
+    """Describe the score of an answer: right or wrong for choices, for example "1.3 m for 1.8 m: 40 %" for numbers."""
     if score is None:
         return "not scored"
     if question.answer_form == "letter":
@@ -60,10 +57,12 @@ def result_label(question: Question, answer: str | None, score: float | None) ->
     points = f"{100 * score:.0f} %"
     if question.answer_form == "text":
         return points
-    return f"{answer or 'no answer'} for {question.ground_truth}: {points}"
+    given, truth = (with_unit(question, text) for text in (answer, question.ground_truth))
+    return f"{given or 'no answer'} for {truth}: {points}"
 
 
-def sort_types(types: Iterable[str]) -> list[str]:
-    """Sort question types: VSI-Bench's in their order, then all others by name."""
-    types = set(types)
-    return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]
+def with_unit(question: Question, answer: str | None) -> str | None:
+    """Append the symbol of the unit that a question names to a number; return other answers unchanged."""
+    if answer is None or question.unit is None or not is_number(answer):
+        return answer
+    return f"{answer} {unit_symbol(question.unit)}"

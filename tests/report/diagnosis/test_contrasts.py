@@ -1,4 +1,4 @@
-"""Statements about wrong answers are paired with the same share of right answers, and made only if the two differ."""
+"""Statements about answers with low scores give the same share of the others, and are made only if the two differ."""
 
 import random
 
@@ -39,7 +39,7 @@ def finding(diagnoses, places):
     return shared_trait(contrasts(diagnoses.values(), places), diagnoses, places)
 
 
-def test_no_contrast_if_right_answers_have_it_as_often():
+def test_no_contrast_if_high_scores_have_it_as_often():
     """Regression test: "Of 57 wrong answers, 47 …" was reported although 86 of 103 right ones did the same."""
     diagnoses, places = planted_diagnoses(wrong=0.82, right=0.83)
     (row,) = contrasts(diagnoses.values(), places)
@@ -55,8 +55,8 @@ def test_difference_is_reported_with_both_figures(right):
     (row,) = contrasts(diagnoses.values(), places)
     contrast = finding(diagnoses, places)
     (num_missed, wrong), (early, num_right) = row["wrong"], row["right"]
-    assert f"Of {wrong} wrong answers, {num_missed} " in contrast.sentence
-    assert f"right answers: {early} of {num_right}; p" in contrast.sentence
+    assert f"Of {wrong} answers that score below 50 %, {num_missed} " in contrast.sentence
+    assert f"(at least 50 %: {early} of {num_right}; p" in contrast.sentence
     assert contrast.link == "#cause=stopped+early"
 
 

@@ -12,6 +12,7 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import COLUMNS, table_rows
 from render_agent.report.pages.table import table_script
 from render_agent.runs.read import RunData
+from render_agent.score.chance import Fit
 from render_agent.score.summary import score_name
 
 TYPES = ("object_rel_distance", "object_rel_direction_easy", "object_counting")
@@ -62,6 +63,8 @@ def test_index_matches_the_results(page, report_with_views):
     assert "PARTIAL" in page.inner_text(".stamps")
     assert page.inner_text("#score") == score_name(results)
     assert "Not for publication" in page.inner_text(".publish")
+    assert all(note in page.inner_text(".summary") for note in results["baselines"].values())
+    assert Fit.PUBLISHED in results["baselines"]["frequency"]
     plots = page.locator("img.plot").evaluate_all("all => all.map(image => image.src)")
     assert [src.rpartition("/")[2] for src in plots] == [
         "types.svg",
@@ -73,7 +76,8 @@ def test_index_matches_the_results(page, report_with_views):
         "time.svg",
     ]
     causes = cells(page, "cause")
-    assert set(causes) <= {"right", "misjudged", "stopped early", "never looked", "unknown"}
+    labels = {"score at least 50 %", "misjudged", "stopped early", "never looked", "unknown"}
+    assert set(causes) <= labels
     coverage = cells(page, "coverage")
     assert all(0 < int(share) <= 100 for share in coverage)
 

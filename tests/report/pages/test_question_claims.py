@@ -9,7 +9,7 @@ from factories.states import question
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.sentences import unseen_objects
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
-from render_agent.report.pages.labels import result_label
+from render_agent.report.pages.labels import result_label, with_unit
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.tasks.question_types import COUNTING_TYPE
 
@@ -62,20 +62,34 @@ def test_one_rule_for_several_objects_of_a_name(run):
     [
         ("letter", 1.0, "right"),
         ("letter", 0.0, "wrong"),
-        ("number", 0.4, "1.3 for 1.8: 40 %"),
-        ("number", 1.0, "1.3 for 1.8: 100 %"),
+        ("number", 0.4, "1.3 m for 1.8 m: 40 %"),
+        ("number", 1.0, "1.3 m for 1.8 m: 100 %"),
         ("text", 0.25, "25 %"),
         ("number", None, "not scored"),
     ],
 )
 def test_words_of_results(form, score, text):
-    asked = question(answer_form=form, ground_truth="1.8")
+    text_asked = "What is the distance between the door and the bed (in meters)?"
+    asked = question(text=text_asked, answer_form=form, ground_truth="1.8")
     assert result_label(asked, "1.3", score) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "shown"),
+    [
+        ("How large is the room (in square meters)?", "12", "12 m²"),
+        ("What is its height, measured in centimeters?", "90", "90 cm"),
+        ("What is its height, measured in centimeters?", "90 cm", "90 cm"),
+        ("How many chairs are in this room?", "3", "3"),
+    ],
+)
+def test_numbers_have_the_unit_of_their_question(words, answer, shown):
+    assert with_unit(question(text=words, answer_form="number"), answer) == shown
 
 
 def test_show_and_the_page_use_the_same_words(run, type_in):
     for state in run.states:
         code, out, err = type_in("show", run.path, state.id, folder=run.path.parent)
         assert code == 0, err
-        result_text = re.search(r"^ground truth: [^:]*: (.*) \(score", out, re.MULTILINE)[1]
+        result_text = re.search(r"^result: (.*)$", out, re.MULTILINE)[1]
         assert result_text == QuestionView(state, run.rows[state.id], None, None, run.parts).result

@@ -110,6 +110,7 @@ def test_causes_are_counted_by_type():
         diagnosed_question(Cause.MISJUDGED, True, 0.0),
     ]
     plot = run_plots.plot_causes(*make_run(pairs))
-    assert plot.columns == ("type", "n", "right", "misjudged")
+    assert plot.columns == ("type", "n", "score at least 50 %", "misjudged")
+    assert "score at least 50 %" in texts_of(plot.svg)
     assert plot.rows == [("object count", 2, 1, 1)]
     assert run_plots.plot_causes(*make_run([diagnosed_question(Cause.OPEN, None, None)])) is None

@@ -1,4 +1,4 @@
-"""Questions that are right in one run and wrong in another."""
+"""Questions that score at least 50 % in one run and less in another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
+from render_agent.dialogue.question import Question
 from render_agent.report.compare_runs import sides_of
 from render_agent.report.pages.labels import outcome_label
 from render_agent.runs.log.row import Row
@@ -15,10 +16,9 @@ from render_agent.score.comparison import differing_questions
 
 @dataclass(frozen=True, slots=True)
 class AnswerChange:
-    """A question that is right in one run and wrong in another."""
+    """A question that scores at least 50 % in one run and less in another."""
 
-    question_id: str
-    text: str
+    question: Question
     rows: tuple[Row | None, ...]
     """Row of the results of each run; None if the run has not scored the question."""
 
@@ -34,7 +34,7 @@ class AnswerChange:
 
     @property
     def change(self) -> str:
-        """`gained` or `lost` for two runs, otherwise the runs in which it is right."""
+        """`gained` or `lost` for two runs, otherwise the runs in which it scores at least 50 %."""
         if len(self.rows) == 2:
             return "gained" if self.sides[1] == "right" else "lost"
         letters = (
@@ -42,11 +42,11 @@ class AnswerChange:
             for letter, side in zip(ascii_uppercase, self.sides, strict=False)
             if side == "right"
         )
-        return f"right in {', '.join(letters)}"
+        return f"at least 50 % in {', '.join(letters)}"
 
 
 def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
-    """Return the questions that are right in one run and wrong in another, in the order of the first run.
+    """Return the questions that score at least 50 % in one run and less in another, in the order of the first run.
 
     A question that differs from that of the first run, or is about a different scan, counts as not scored.
     """
@@ -58,7 +58,7 @@ def changed_questions(runs: Sequence[RunData]) -> list[AnswerChange]:
             None if state.id in ids else _only_if_scored(run.rows.get(state.id))
             for run, ids in zip(runs, excluded, strict=True)
         )
-        change = AnswerChange(state.id, state.question.text, rows)
+        change = AnswerChange(state.question, rows)
         if {"right", "wrong"} <= set(change.sides):
             changes.append(change)
     return changes

@@ -28,7 +28,6 @@ from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
-from render_agent.report.pages.labels import sort_types
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.page import (
     banners,
@@ -65,7 +64,7 @@ from render_agent.score.tables import (
     interval_cell,
     probability,
 )
-from render_agent.tasks.question_types import type_label
+from render_agent.tasks.question_types import sort_types, type_label
 from render_agent.util.display import track
 from render_agent.views.image_store import safe_name
 
@@ -128,7 +127,7 @@ def write_comparison(
             beliefs=_beliefs(pairs),
             tests=_tests(pairs),
             plots=plots,
-            changes=[(change, page_of(change.question_id)) for change in changes],
+            changes=[(change, page_of(change.question.id)) for change in changes],
             choices=_choices(changes),
             type_label=type_label,
         )
@@ -183,14 +182,14 @@ def _write_changed(
     diagnose: bool,
 ) -> None:
     """Write one page per changed question, with its dialogue in every run."""
-    ids = {change.question_id for change in changes}
+    ids = {change.question.id for change in changes}
     states = [{state.id: state for state in run.states if state.id in ids} for run in runs]
     diagnoses = [
         diagnose_run(run, states=list(run_states.values())) if diagnose else {}
         for run, run_states in zip(runs, states, strict=True)
     ]
     texts = [[f"{row[0]}: {row[n]}" for row in options] for n in range(1, len(runs) + 1)]
-    adjacent = neighbours(change.question_id for change in changes)
+    adjacent = neighbours(change.question.id for change in changes)
     with ExitStack() as stack:
         plans = [
             stack.enter_context(
@@ -199,7 +198,7 @@ def _write_changed(
             for run in runs
         ]
         for change in track(changes, "writing pages"):
-            name = change.question_id
+            name = change.question.id
             sides = [
                 _side(
                     run,
@@ -413,11 +412,11 @@ def _rows(changes: Sequence[AnswerChange]) -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(change.first, name) for name in ("type", "dataset", "scene", "truth")},
-            "question_id": change.question_id,
-            "page": safe_name(change.question_id),
+            "question_id": change.question.id,
+            "page": safe_name(change.question.id),
             "outcome": change.change,
             "answer": ", ".join(str(row.answer) for row in change.rows if row is not None),
-            "text": change.text,
+            "text": change.question.text,
         }
         for change in changes
     ]

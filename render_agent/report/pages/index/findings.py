@@ -43,13 +43,9 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     """Return up to three findings, each significant after Holm's correction over the tests of its kind.
 
     The tests compare the score with the most-frequent-answer baseline, paired by question; the same for every task; and
-    the traits of wrong answers with those of right ones.
+    the traits of answers with low scores with those of the others.
     """
-    scores = [(state.question, run.rows[state.id].score) for state in run.states]
-    gains = baseline_gains(
-        [(question, score) for question, score in scores if score is not None],
-        [state.question for state in run.states],
-    )
+    gains = score_gains(run)
     original_diagnoses = own_diagnoses(run.states, diagnoses)
     scenes = {name: scene_of(run.rows[name]) for name in original_diagnoses}
     trait_finding = shared_trait(
@@ -62,12 +58,21 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     ]
 
 
+def score_gains(run: RunData) -> Gains:
+    """Return the gains of a run's score over the most-frequent-answer baseline."""
+    scores = [(state.question, run.rows[state.id].score) for state in run.states]
+    return baseline_gains(
+        [(question, score) for question, score in scores if score is not None],
+        [state.question for state in run.states],
+    )
+
+
 def shared_trait(
     traits: Sequence[Mapping[str, Any]],
     diagnoses: Mapping[str, Diagnosis],
     scenes: Mapping[str, Hashable],
 ) -> Finding | None:
-    """Return the first trait that most wrong answers have, if significantly fewer right answers have it."""
+    """Return the first trait that most answers with low scores have, if significantly fewer of the others have it."""
     rows = {row["trait"]: row for row in traits}
     for trait in TRAITS:
         row = rows.get(trait.name)

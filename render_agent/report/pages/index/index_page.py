@@ -146,11 +146,11 @@ def _head(run: RunData) -> dict[str, Any]:
         "scenes": count_noun(len(scenes), "scene"),
         "chance": [(name, figure(chance[name].get(MACRO))) for name in ("random", "frequency")],
         "counts": [(label, counts[name]) for name, label in COUNT_LABELS.items() if counts.get(name)],
-        "publish": _what_to_publish(run),
+        "publish": what_to_publish(run),
     }  # fmt: skip
 
 
-def _what_to_publish(run: RunData) -> str | None:
+def what_to_publish(run: RunData) -> str | None:
     """Say whether the score can be published; None without a score, or for questions of one's own."""
     results = run.results
     main = headline(results)
@@ -187,6 +187,7 @@ def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[st
         },
         "type": type_label(row.type),
         "status": STATUS_LABELS[Status(row.status)],
+        "cause": None if diagnosis is None else diagnosis.cause.label,
         "outcome": outcome_label(row),
         "result": OUTCOME_LABELS[outcome_label(row)],
         "page": safe_name(state.id),

@@ -14,9 +14,9 @@ from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.runs.read import RunData
-from render_agent.score.causal import classify_pair, make_pair
+from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
-from render_agent.tasks.question_types import type_label
+from render_agent.tasks.question_types import ANSWER_FORMS, type_label
 
 MAX_PAIRS = 1000  # pairs in the table
 
@@ -63,8 +63,8 @@ class ShownPair(NamedTuple):
 
     change: Change
     states: tuple[QuestionState, QuestionState]
-    right: tuple[bool, bool]
-    """Whether each answer is right."""
+    marks: tuple[tuple[bool, str], tuple[bool, str]]
+    """Whether each answer is correct, and its result in words."""
     verdict: str | None
     """A key of VERDICTS."""
 
@@ -109,16 +109,21 @@ def find_shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
         if change is not None and change.original_id in states_by_id:
             original = states_by_id[change.original_id]
             pair = make_pair(original, counterpart)
-            right = (False, False) if pair is None else pair.right
-            pairs.append(
-                ShownPair(
-                    change,
-                    (original, counterpart),
-                    right,
-                    None if pair is None else classify_pair(pair),
-                )
-            )
+            verdict = None if pair is None else classify_pair(pair)
+            pairs.append(ShownPair(change, (original, counterpart), _marks(pair), verdict))
     return pairs
+
+
+def _marks(pair: CounterpartPair | None) -> tuple[tuple[bool, str], tuple[bool, str]]:
+    """Return whether the answers of a pair are correct; in words right or wrong for choices, and the score for numbers."""
+    if pair is None:
+        return (False, "not finished"), (False, "not finished")
+    is_choice = ANSWER_FORMS.get(pair.type) == "letter"
+    original, changed = (
+        (is_right, ("right" if is_right else "wrong") if is_choice else f"{100 * score:.0f} %")
+        for is_right, score in zip(pair.right, pair.scores, strict=True)
+    )
+    return original, changed
 
 
 def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:

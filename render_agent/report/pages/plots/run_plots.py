@@ -14,7 +14,6 @@ from render_agent.report.pages.labels import (
     OUTCOME_LABELS,
     explain_causes,
     outcome_label,
-    sort_types,
 )
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
@@ -30,16 +29,16 @@ from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import MIN_SCENES, ratio
 from render_agent.score.tables import figure, interval_cell
-from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, type_label
+from render_agent.tasks.question_types import DIRECTION, DIRECTION_TYPES, sort_types, type_label
 from render_agent.util.display import format_duration
 
 INTERVALS = f"95 % CI: jackknife over scenes (at least {MIN_SCENES} scenes)."
 
-NO_PROOF = "Right answers may have the same history, so a cause is not proven."
+NO_PROOF = "Answers with high scores may have the same history, so a cause is not proven."
 
 MIRRORED = {
-    "scored": " Right answers: by the ground truth of the original room, as in the scores above.",
-    "shown": " Right answers: by the ground truth of the mirrored room, unlike the scores above.",
+    "scored": " Scores by the ground truth of the original room, as above.",
+    "shown": " Scores by the ground truth of the mirrored room, unlike those above.",
 }
 
 ALL_TYPES = "all types"
@@ -183,7 +182,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
 
 
 def plot_turns(run: RunData) -> Plot | None:
-    """Plot right and wrong answers by the number of turns used."""
+    """Plot answers with high and low scores by the number of turns used."""
     by_turns: dict[int, list[tuple[Scene, float]]] = defaultdict(list)
     for row in run.rows.values():
         if row.score is not None:
@@ -271,7 +270,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
 
 
 def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Plot the causes of right and wrong answers by type."""
+    """Plot the causes of high and low scores by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
     for question_id, diagnosis in diagnoses.items():
         by_type[run.rows[question_id].type][diagnosis.cause] += 1
@@ -284,11 +283,14 @@ def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Causes by question type",
         "One stacked bar per type: the share of questions with each cause.",
         _stacked_bars(
-            {type_label(kind): counter for kind, counter in counts.items()},
-            {cause: palette.CAUSES[cause] for cause in present},
+            {
+                type_label(kind): Counter({cause.label: n for cause, n in counter.items()})
+                for kind, counter in counts.items()
+            },
+            {cause.label: palette.CAUSES[cause] for cause in present},
         ),
         f"{explain_causes(present, passive=run.parts.passive)} {NO_PROOF}{_mirror_note(run, 'shown')}",
-        ("type", "n", *map(str, present)),
+        ("type", "n", *(cause.label for cause in present)),
         [
             (type_label(kind), counter.total(), *(counter[c] for c in present))
             for kind, counter in counts.items()
@@ -297,7 +299,7 @@ def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 
 def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Plot the share of right answers by type, with and without clear views of all named objects."""
+    """Plot the share of answers with high scores by type, with and without clear views of all named objects."""
     rights: dict[str, dict[bool, list[tuple[Scene, float]]]] = defaultdict(
         lambda: {True: [], False: []}
     )
@@ -352,7 +354,7 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 
 def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Plot the share of the room's surface seen by each turn, for right and wrong answers."""
+    """Plot the share of the room's surface seen by each turn, for answers with high and low scores."""
     sides: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
     for question_id, diagnosis in diagnoses.items():
         shares = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]

@@ -26,6 +26,8 @@ from render_agent.report.candidate_scores import (
     members,
 )
 from render_agent.report.diagnosis.model import (
+    HIGH_SCORE,
+    Cause,
     Diagnosis,
     NamedBox,
     TurnDiagnosis,
@@ -132,12 +134,16 @@ class QuestionView:
 
     @property
     def cause(self) -> str | None:
-        """Description of the cause; None if the question was not diagnosed."""
-        return None if self.diagnosis is None else describe_cause(self.diagnosis, self.parts)
+        """Description of the cause; None if it adds nothing to the result and the status."""
+        if self.diagnosis is None:
+            return None
+        words = describe_cause(self.diagnosis, self.parts)
+        is_result = words == HIGH_SCORE and self.outcome == "right"  # not if the room is mirrored
+        return None if is_result or words in (Cause.ERROR, Cause.OPEN) else words
 
     @property
     def headline(self) -> str | None:
-        """Why the answer is wrong, as a sentence; None if it is not wrong."""
+        """Why the score is low, as a sentence; None if it is not."""
         return None if self.diagnosis is None else explain_wrong_answer(self.diagnosis, self.size)
 
     @property
