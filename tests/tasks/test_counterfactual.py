@@ -116,7 +116,8 @@ def test_option_texts_map_to_original_letters(all_questions):
     (question,) = (q for q in all_questions if q.id == "side-letters")
     assert question.options == ()
     assert "left, right" in question.text
-    assert [question.change.to_original(word) for word in ("left", "The right.", "up")] == ["A", "B", None]  # fmt: skip
+    answers = ("left", "Right.", "the one on the right", "up")
+    assert [*map(question.change.to_original, answers)] == ["A", "B", None, None]
 
 
 def test_questions_without_counterpart_keep_the_reason(all_questions):

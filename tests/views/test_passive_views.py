@@ -24,7 +24,7 @@ from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.token_estimate import image_tokens, text_tokens
 from render_agent.errors import SetupError, UsageError
 from render_agent.runs.build import build
-from render_agent.runs.cost.run_estimate import FOLLOWING_TOKENS
+from render_agent.runs.cost.run_estimate import FOLLOWING_TOKENS, RESTATE_TOKENS
 from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
@@ -217,7 +217,10 @@ def test_dry_run_counts_first_turn_images_once(tmp_path, capsys):
     assert len(image_files(output["messages"])) == 5
     opening = text_tokens(output["messages"]) + 5 * image_tokens("some", *config.image_size)
     later = config.max_new_tokens + FOLLOWING_TOKENS  # per earlier turn, without images
-    assert output["estimate"]["prompt_tokens"] == 3 * (4 * opening + (1 + 2 + 3) * later)
+    restating = opening + 3 * later + config.max_new_tokens + RESTATE_TOKENS
+    assert output["estimate"]["prompt_tokens"] == 3 * (
+        4 * opening + (1 + 2 + 3) * later + restating
+    )
     assert output["drawing_seconds"] > 0
 
 
