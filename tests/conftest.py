@@ -8,6 +8,7 @@ import ssl
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,41 @@ settings.load_profile("same")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells make background jobs ignore SIGINT, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A test is quick unless its file imports from one of these, which start processes, models or runs, or load scans.
+COSTLY_MODULES = {
+    "subprocess",
+    "torch",
+    "render_agent",
+    "render_agent.runs.runner",
+    "render_agent.scans.formats.load",
+    *(
+        f"factories.{name}"
+        for name in (
+            "batch_apis examples exports homes models native_apis pages reports runs servers sweeps"
+        ).split()
+    ),
+}
+
+
+@cache
+def is_costly(module):
+    """Return True if a test file imports a costly module, or a name from it."""
+    origins = {
+        value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        for value in vars(module).values()
+    }
+    return not origins.isdisjoint(COSTLY_MODULES)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the quick tests, before `-m` selects."""
+    for item in items:
+        is_slow = item.get_closest_marker("slow") is not None
+        if not (is_slow or "browser" in item.fixturenames or is_costly(item.module)):
+            item.add_marker("quick")
 
 
 def pytest_collection_finish():
