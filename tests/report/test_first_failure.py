@@ -13,6 +13,7 @@ from factories.reports import question_html
 import render_agent
 from render_agent.beliefs.belief_figures import LABELS
 from render_agent.report.diagnosis.diagnose import diagnose_run
+from render_agent.report.diagnosis.model import Cause
 from render_agent.report.pages.maps.floor_plan import bare_plan, camera_poses
 from render_agent.report.pages.plots import run_plots, svg
 from render_agent.report.pages.question.question_view import QuestionView
@@ -62,7 +63,7 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL
     )
     assert len(svgs) == len(state.turns) == len(part.beliefs) >= 2
-    assert "perception" in page
+    assert f"{Cause.PERCEPTION.capitalize()}. " in page
     last = part.beliefs[-1]
     objects = json.loads(last.reply)["objects"]
     assert len(objects) == len(last.believed) > 3
