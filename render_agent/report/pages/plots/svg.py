@@ -12,7 +12,7 @@ from render_agent.util.sanitize import escape_unsafe
 
 WIDTH = 5.2  # inches; about the width of a phone in points
 MARKERS = "osD^vP"
-MAX_NAME_CHARS = 34  # characters of a row label; about half the width of a plot
+MAX_NAME_CHARS = 38  # characters of a row label; the longest type with four digits of n has 37
 
 STYLE = {
     "svg.hashsalt": "render-agent",  # reproducible ids
