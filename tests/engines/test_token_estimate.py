@@ -10,7 +10,12 @@ from render_agent.dialogue import chat
 from render_agent.engines.token_estimate import image_tokens
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.runs.cost.run_estimate import FOLLOWING_TOKENS, RunEstimate, estimate
+from render_agent.runs.cost.run_estimate import (
+    FOLLOWING_TOKENS,
+    RESTATE_TOKENS,
+    RunEstimate,
+    estimate,
+)
 
 OPENING = [
     chat.message("system", chat.text("s" * 400)),
@@ -34,6 +39,8 @@ def sum_prompts(turns, questions, image=100, reply=50):
             cached += reusable
             reusable = prompt
             prompt += reply + FOLLOWING_TOKENS + image
+        total += reusable + reply + RESTATE_TOKENS  # the extra request for an answer
+        cached += reusable
     return total, cached
 
 
@@ -41,13 +48,18 @@ def sum_prompts(turns, questions, image=100, reply=50):
 def test_estimate_is_the_sum_over_all_prompts(turns, questions):
     result = estimate(config(max_turns=turns), questions, OPENING)
     total, cached = sum_prompts(turns, questions)
-    assert result == RunEstimate(turns * questions, total, cached, turns * questions * 50)
+    requests = (turns + 1) * questions
+    assert result == RunEstimate(requests, total, cached, requests * 50)
+    result = estimate(config(max_turns=turns, no_restate=True), questions, OPENING)
+    assert result.requests == turns * questions
+    assert result.reply_tokens == turns * questions * 50
 
 
 def test_blind_run_has_no_image_tokens():
     opening = [chat.message("user", chat.text("u" * 80))]
     result = estimate(config(views="none", max_turns=2), 1, opening)
-    assert result.prompt_tokens == 20 + (20 + 50 + FOLLOWING_TOKENS)
+    last_prompt = 20 + 50 + FOLLOWING_TOKENS
+    assert result.prompt_tokens == 20 + last_prompt + (last_prompt + 50 + RESTATE_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +81,8 @@ def test_dry_run_prints_token_counts(tmp_path, capsys):
     )
     assert dry_run(options) == 0
     result = json.loads(capsys.readouterr().out)["estimate"]
-    assert result["requests"] == 12
-    assert result["reply_tokens"] == 12 * 512
+    assert result["requests"] == 15
+    assert result["reply_tokens"] == 15 * 512
     assert 0 < result["cached_tokens"] < result["prompt_tokens"]
 
 
