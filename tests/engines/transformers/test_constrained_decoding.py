@@ -489,10 +489,16 @@ class SchemaRecorder(ScriptedEngine):
 def test_no_guide_option_omits_the_schema(tmp_path, no_guide):
     engine = SchemaRecorder(ReplayPolicy({"*": ["?"]}), 4)
     play(tmp_path, make_questions(tmp_path), engine, max_turns=2, no_guide=no_guide)
-    assert len(engine.schemas) == 8
+    assert len(engine.schemas) == 4 * (2 + 1)  # the last ones request only the answer
     assert {schema is None for schema in engine.schemas} == {no_guide}
     numbers, letters = (
         reply_schema(question=states.question(answer_form=form, options=options))
         for form, options in (("number", ()), ("letter", ("A. left", "B. right")))
     )
-    assert no_guide or engine.schemas == [numbers, letters] * 4
+    if no_guide:
+        return
+    assert engine.schemas[:8] == [numbers, letters] * 4
+    answers = [{"type": "number"}, {"type": "string", "enum": ["A", "B"]}]
+    assert [schema["properties"] for schema in engine.schemas[8:]] == [
+        {"answer": answer} for answer in answers * 2
+    ]
