@@ -59,7 +59,7 @@ def engine(monkeypatch):
         engine.sampling = SimpleNamespace(params=lambda *_: None)
         return FakeCore([], [1], [0])
 
-    located = SimpleNamespace(config={})
+    located = SimpleNamespace(config={}, adapter=None)
     for name in ("require_vllm", "patch_torchvision", "silence_libraries", "prepare_environment"):
         monkeypatch.setattr(module, name, lambda *_: None)
     for name in ("find_model", "fetch_model", "describe_located", "load_processor"):
