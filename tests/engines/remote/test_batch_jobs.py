@@ -45,6 +45,7 @@ def options(server, name, protocol="json", **more):
         "limit": QUESTIONS,
         "max_turns": TURNS,
         "max_batched_turns": BATCHED,
+        "no_restate": True,
         **native,
         **more,
     }

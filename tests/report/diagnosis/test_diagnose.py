@@ -318,7 +318,7 @@ def test_annotated_rooms_have_boxes(tmp_path):
 def test_diagnose_command(looking_run, staring_run):
     result = CliRunner().invoke(cli, ["diagnose", str(staring_run.path)])
     assert result.exit_code == 0, result.output
-    assert re.search(r"^size_estimation +2 +0 +1 +1 +0", result.stdout, re.MULTILINE)
+    assert re.search(r"^object size +2 +0 +1 +1 +0", result.stdout, re.MULTILINE)
     as_json = CliRunner().invoke(cli, ["diagnose", str(looking_run.path), "--json"])
     figures = json.loads(as_json.stdout)
     assert figures["all"]["causes"]["misjudged"] == 3
