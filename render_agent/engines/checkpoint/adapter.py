@@ -55,7 +55,8 @@ def merge_adapter(model: Any, folder: Path) -> Any:
     try:
         # peft warns of its own use of transformers, and of what is checked below.
         with warnings.catch_warnings(action="ignore"):
-            config = PeftConfig.from_pretrained(str(folder))
+            content = PeftConfig.from_json_file(str(folder / ADAPTER_CONFIG))
+            config = PeftConfig.from_peft_type(**content)
             config.inference_mode = True
             adapted = PeftModel(model, config)
             loading = adapted.load_adapter(str(folder), "default")
