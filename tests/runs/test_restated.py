@@ -14,6 +14,7 @@ from factories.runs import (
     transcripts,
     truncate_log,
 )
+from factories.servers import StubServer, chat_answers, chat_reply
 
 from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.parsing.tool_calls import call_text
@@ -50,6 +51,24 @@ def last_turns(path):
 
 def answers(path):
     return {state.id: (state.answer, str(state.status)) for state in RunData(path).states}
+
+
+def test_server_that_ignores_the_schema_is_asked_once_more(tmp_path, questions):
+    """Its second reply is scored, and the second request permits only the answer."""
+    pytest.importorskip("openai", reason="the extra openai is not installed")
+
+    def reply(body):
+        permitted = body["response_format"]["json_schema"]["schema"]["properties"]
+        return chat_reply("B." if permitted.keys() == {"answer"} else UNREADABLE)
+
+    with StubServer(chat_answers(reply)) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,), "id": ("1",)}
+        run = start_run(make_config(tmp_path, questions, **options, max_turns=1))
+        results = finish_run(run)
+    assert len(server.bodies) == 2
+    (row,) = results["questions"]
+    assert (row["answer"], row["score"]) == ("B", 1)
+    assert results["counts"]["restated"] == 1
 
 
 @pytest.mark.parametrize("reply", ["B", "3", '{"answer": "B"}', '{"answer": 3}', "B."])
