@@ -417,7 +417,7 @@ def _fits(row: Mapping[str, Any], turns: Sequence[Turn]) -> bool:
     return (
         row["turns"] == len(turns)
         and all(row[name] == cost[name] for name in ("tokens_in", "tokens_out"))
-        and (answer is None or answer in [turn.action.answer_text for turn in turns])
+        and (answer is None or answer in [turn.answer_text for turn in turns])
     )
 
 

@@ -84,6 +84,7 @@ def test_restated_answer_is_scored(tmp_path, questions, reply):
     assert results["counts"]["restated"] == 1
     assert results["totals"]["events"]["restated"] == 2
     assert results["totals"]["turns"] == 4
+    assert not RunData(path).file_notes  # the results fit the log
 
 
 def test_request_continues_the_dialogue_without_new_views(tmp_path, questions):
