@@ -187,7 +187,9 @@ def _from_file(scan: Any) -> Scene | None:
 
 
 def arrays(scan: Any) -> tuple[NDArray[Any], NDArray[np.uint8] | None, NDArray[Any] | None]:
-    """Return points (n, 3) in metres, z up, and colours (n, 3) uint8 and faces (m, 3) or None, of any ScanInput except a file."""
+    """Return points (n, 3) in metres, z up, and colours (n, 3) uint8 and faces (m, 3) or None, of any ScanInput except
+    a file.
+    """
     if isinstance(scan, OpenScene):
         scan = scan.scene
     if isinstance(scan, Scene):

@@ -130,7 +130,9 @@ class Prompt:
         camera: Camera,
         description: str = "",
     ) -> list[Message]:
-        """Return the messages of turn 0: instructions, any text of the scene (a shared prefix), then the question with the views."""
+        """Return the messages of turn 0: instructions, any text of the scene (a shared prefix), then the question with
+        the views.
+        """
         say = self.wording
         lines = [*([f"{description}\n"] if description else []), question.text]
         if question.options:

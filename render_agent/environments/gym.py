@@ -1,4 +1,5 @@
-"""The environments as `gymnasium.Env`; importing this module registers `render_agent/Question-v0` and `render_agent/Benchmark-v0`.
+"""The environments as `gymnasium.Env`; importing this module registers `render_agent/Question-v0` and
+`render_agent/Benchmark-v0`.
 
 >>> import gymnasium, render_agent, render_agent.environments.gym
 >>> env = gymnasium.make("render_agent/Benchmark-v0", benchmark="rooms", scene="room00", max_turns=2)

@@ -129,7 +129,8 @@ def environment_factory(
     record: str | PathLike[str] | None = None,
     **run_options: Unpack[RunOptions],
 ) -> Callable[[], TrlEnvironment]:
-    """Return a factory for TRL, whose environments share the scenes and the questions; see `Environment.from_benchmark`.
+    """Return a factory for TRL, whose environments share the scenes and the questions; see
+    `Environment.from_benchmark`.
 
     Raises:
         SetupError: A requirement of an option is missing.

@@ -91,7 +91,8 @@ def start_camera(
     vertical_fov: float,
     aspect: float = 4 / 3,
 ) -> Camera:
-    """Return the first camera of every question about a scene; a pose that is not free is moved to the nearest free place.
+    """Return the first camera of every question about a scene; a pose that is not free is moved to the nearest free
+    place.
 
     In a mirrored scene it is the mirror image of the camera in the original scene.
     """

@@ -13,7 +13,9 @@ MAX_CONSECUTIVE = 5
 
 
 class Failures:
-    """Counts failed questions and stops the run after `--max-failures`; auto stops after MAX_CONSECUTIVE without a turn between."""
+    """Counts failed questions and stops the run after `--max-failures`; auto stops after MAX_CONSECUTIVE without a turn
+    between.
+    """
 
     def __init__(self, limit: str, questions: Sequence[Question]) -> None:
         self._limit = None if limit == AUTO else allowed_failures(limit, len(questions))

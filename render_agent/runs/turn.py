@@ -68,7 +68,9 @@ class TurnTaker:
         cost: TurnCost,
         admit: Callable[[Request], Iterable[Need]] = lambda request: (),
     ) -> Generator[Need, Any, Turn]:
-        """Take the next turn of a question, log it, then update the state. `admit` may wait before the first request, or refuse it."""
+        """Take the next turn of a question, log it, then update the state. `admit` may wait before the first request,
+        or refuse it.
+        """
         observation: NextViews = yield Draw(partial(self.tools.views.observe, state))
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.images.get)

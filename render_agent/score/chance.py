@@ -162,7 +162,9 @@ def chance_levels(
 def baseline_gains(
     scores: Sequence[tuple[Question, float]], selection: Sequence[Question] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the `difference`, `p`, `p_holm` and `n` of scores over the `frequency` baseline, paired, for `macro` and each task."""
+    """Return the `difference`, `p`, `p_holm` and `n` of scores over the `frequency` baseline, paired, for `macro` and
+    each task.
+    """
     questions = [question for question, _ in scores]
     answers = frequent_answers(questions, selection)
     scores = [(question, score) for question, score in scores if is_scorable(question)]

@@ -92,7 +92,9 @@ def incomparable(a: Side, b: Side) -> list[str]:
 
 
 def differing_questions(a: Side, b: Side) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the ids whose questions differ between two runs, and id -> differing files for questions about other scans."""
+    """Return the ids whose questions differ between two runs, and id -> differing files for questions about other
+    scans.
+    """
     ours, theirs = a.rows, b.rows
     differing_ids, other_scans = set(), {}
     for key in [key for key in ours if key in theirs]:

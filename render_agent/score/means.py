@@ -95,7 +95,9 @@ def named_means(
 
 
 def _mean(scores: Sequence[FloatArray], missing_value: FloatArray) -> FloatArray:
-    """Return the mean of arrays of the same shape, ignoring NaN; `missing_value`, an array of NaN, if there are no arrays."""
+    """Return the mean of arrays of the same shape, ignoring NaN; `missing_value`, an array of NaN, if there are no
+    arrays.
+    """
     if not scores:
         return missing_value
     stack = np.stack(scores)

@@ -51,7 +51,9 @@ def scored_question(question: Question, score: float) -> AnswerScore:
 def metric_means(
     questions: Sequence[Question], answers: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return `metrics` of results: `score`, `interval` and `n` of each metric over the questions that name it or a related one."""
+    """Return `metrics` of results: `score`, `interval` and `n` of each metric over the questions that name it or a
+    related one.
+    """
     by_metric: dict[str, list[Question]] = {}
     for question in questions:
         if question.metric is not None and not metric_of(question).needs_judge:

@@ -66,7 +66,8 @@ MIN_DISTANCE_METRES = 0.4  # minimum distance between two objects
 
 
 def true_answer(question: Question, facts: Facts) -> str | None:
-    """Return the answer computed from the boxes: a letter, a text without options, or a number in the unit asked for; None if unclear.
+    """Return the answer computed from the boxes: a letter, a text without options, or a number in the unit asked for;
+    None if unclear.
 
     Sizes are the longest axes of boxes. Distances are between the closest points of two boxes, and directions between
     their centres. Routes and appearance orders cannot be computed from boxes.

@@ -71,7 +71,9 @@ def vsibench_files(questions: str | None, subset: str) -> list[Path]:
 
 
 def questions_path(questions: str | None) -> Path:
-    """Locate VSI-Bench's question file: a file, a folder, or a data set on the hub; None searches QUESTION_FOLDERS, then the hub."""
+    """Locate VSI-Bench's question file: a file, a folder, or a data set on the hub; None searches QUESTION_FOLDERS,
+    then the hub.
+    """
     if questions is None:
         local = next(
             (path for folder in QUESTION_FOLDERS if (path := _in_folder(Path(folder)))), None

@@ -141,7 +141,8 @@ def encode_history(
     length: int = 10,
     now: Camera | None = None,
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Encode the last `length` moves of one history, whose last move is the candidate: values (length, A) and mask (length,).
+    """Encode the last `length` moves of one history, whose last move is the candidate: values (length, A) and mask
+    (length,).
 
     `now` is the pose that others are relative to, by default the one before the candidate.
     """

@@ -216,7 +216,9 @@ class MemberNetwork(nn.Module):
         histories: tuple[torch.Tensor, torch.Tensor] | None = None,
         shared: int = 0,
     ) -> tuple[torch.Tensor, ...]:
-        """Return unit-length embeddings of contexts, (B, W), and histories, (N, W), whose first `shared` moves are all the same."""
+        """Return unit-length embeddings of contexts, (B, W), and histories, (N, W), whose first `shared` moves are all
+        the same.
+        """
         outputs: list[torch.Tensor] = []
         if contexts is not None:
             pooled = torch.cat([self.seen(contexts[0]), self.asked(contexts[1])], -1)

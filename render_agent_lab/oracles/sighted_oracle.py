@@ -57,7 +57,9 @@ NOTHING_SHOWN = ShownFacts()  # for unknown scenes, and if nothing is shown
 
 
 class SightedOracle:
-    """Walks like `explorer` (`wanders`: like `wanderer`) until all objects of the question were clearly visible, then answers."""
+    """Walks like `explorer` (`wanders`: like `wanderer`) until all objects of the question were clearly visible, then
+    answers.
+    """
 
     def __init__(
         self,

@@ -51,7 +51,9 @@ def random_model(
     attention: str | None = None,
     seed: int = 0,
 ) -> Pretrained:
-    """Build a model with random weights directly on its device. `name` is in SHAPES, or a folder of a published model's config."""
+    """Build a model with random weights directly on its device. `name` is in SHAPES, or a folder of a published model's
+    config.
+    """
     import torch
 
     from render_agent.engines.checkpoint.torchvision_compat import patch_torchvision

@@ -208,7 +208,9 @@ class MessagesApi(ChatApi):
 
 
 def without_bounds(schema: Any) -> Any:
-    """Return a JSON schema without bounds of numbers and lists, which the API rejects; replies are checked for them anyway."""
+    """Return a JSON schema without bounds of numbers and lists, which the API rejects; replies are checked for them
+    anyway.
+    """
     if isinstance(schema, Mapping):
         return {key: without_bounds(part) for key, part in schema.items() if key not in BOUNDS}
     return [*map(without_bounds, schema)] if isinstance(schema, list) else schema

@@ -45,7 +45,8 @@ class LocatedModel:
     fetched: bool = True
     """True if the weights are on this machine."""
     adapter: Path | None = None
-    """Folder of the adapter to merge into the weights; apart from `name`, the other fields are those of its base model."""
+    """Folder of the adapter to merge into the weights; apart from `name`, the other fields are those of its base model.
+    """
 
     @property
     def processor_folder(self) -> Path:

@@ -186,7 +186,9 @@ def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _opaque_parts(message: Mapping[str, Any]) -> Blocks:
-    """Return what has to be sent back with tool calls: Gemini's signatures of them, and OpenRouter's encrypted thinking."""
+    """Return what has to be sent back with tool calls: Gemini's signatures of them, and OpenRouter's encrypted
+    thinking.
+    """
     calls, details = mappings(message.get("tool_calls")), message.get("reasoning_details")
     signatures = [_further_fields(call) for call in calls]
     if not calls or not (details or any(signatures)):

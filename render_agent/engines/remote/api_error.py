@@ -45,7 +45,9 @@ class RequestError(Exception):
 
 
 class ApiError(Exception):
-    """A failed request: its HTTP status (0 without a response), or what failed: `timeout`, `unreachable` or `unreadable`."""
+    """A failed request: its HTTP status (0 without a response), or what failed: `timeout`, `unreachable` or
+    `unreadable`.
+    """
 
     def __init__(
         self,

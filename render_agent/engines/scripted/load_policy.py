@@ -59,7 +59,9 @@ def policy_files(model: str) -> list[InputFile]:
 
 
 class ReplayPolicy:
-    """Replays lists of replies, one per turn, by question id; `*` is for all others. The last reply of a list is repeated."""
+    """Replays lists of replies, one per turn, by question id; `*` is for all others. The last reply of a list is
+    repeated.
+    """
 
     def __init__(self, replies: Mapping[str, Sequence[str]]) -> None:
         self.replies = replies
@@ -133,7 +135,8 @@ def _import_policy(path: Path) -> NamedPolicy:
 
 
 def local_imports(path: Path) -> list[Path]:
-    """Return the files of all modules that a Python file imports, directly or indirectly, from its folder or `sys.path`.
+    """Return the files of all modules that a Python file imports, directly or indirectly, from its folder or
+    `sys.path`.
 
     The standard library, installed packages, and imports by computed names are left out.
     """

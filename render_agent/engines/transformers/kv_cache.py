@@ -181,7 +181,8 @@ class KVCache:
     def add(
         self, question_id: str, prompt: PreparedPrompt, parent: str | None = None
     ) -> CachedSequence:
-        """Add a dialogue that shares the longest common prefix with another one, such as the `parent` it branches off from.
+        """Add a dialogue that shares the longest common prefix with another one, such as the `parent` it branches off
+        from.
 
         Another sample of the same prompt shares all of it.
         """
@@ -226,7 +227,8 @@ class KVCache:
         return self._prefix is None and self.states is None
 
     def common_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
-        """Return the common prefix of the next prompts by question id and of dialogues in the cache, up to the first image.
+        """Return the common prefix of the next prompts by question id and of dialogues in the cache, up to the first
+        image.
 
         For models with recurrent states, which are stored only at the end of a read. None if the prefix is too short, if
         there is only one dialogue, or if a prefix is already kept.
@@ -259,7 +261,8 @@ class KVCache:
     def reserve(
         self, sequence: CachedSequence, start: int, tokens: int, evicts: bool = True
     ) -> bool:
-        """Reserve pages for all tokens of a dialogue, to write those from `start` on; return False if there are too few now.
+        """Reserve pages for all tokens of a dialogue, to write those from `start` on; return False if there are too few
+        now.
 
         With `evicts`, idle dialogues are evicted if necessary, most recently used first: dialogues take turns in a fixed
         order, so the least recently used one is needed next. Raises MemoryError if the dialogue does not fit in an empty

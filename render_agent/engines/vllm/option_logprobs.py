@@ -17,7 +17,9 @@ MAX_LOGPROB_TOKENS = 128  # vLLM's limit of log-probabilities per position
 
 
 def logprob_queries(choices: Iterable[Sequence[int]]) -> list[tuple[Prefix, list[int]]]:
-    """Return pairs of a prefix and at most MAX_LOGPROB_TOKENS next tokens; every combination occurs in exactly one pair."""
+    """Return pairs of a prefix and at most MAX_LOGPROB_TOKENS next tokens; every combination occurs in exactly one
+    pair.
+    """
     next_tokens: dict[Prefix, dict[int, None]] = {}
     for tokens in choices:
         for index, token in enumerate(tokens):

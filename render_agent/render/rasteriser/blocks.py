@@ -137,7 +137,8 @@ def visible_boxes(boxes: FloatArray, view: Projection, width: int, height: int) 
 
 @kernel
 def _gather(faces: Any, order: Any, count: Any, size: Any) -> Any:
-    """Give each block its own vertices, numbered in order of use; return the new faces, (m, 3) int32, the old index of every new
+    """Give each block its own vertices, numbered in order of use; return the new faces, (m, 3) int32, the old index of
+    every new
     vertex, (v,) int32, and where each block's vertices start, (b + 1,) int32.
     """
     total = len(order)

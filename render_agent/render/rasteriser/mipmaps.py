@@ -271,7 +271,8 @@ def show_texels(
     texels: Any, starts: Any, places: Any, details: Any,
     is_tinted: Any, light: Any, levels: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Write the texture colours of a row of pixels, (w, 3) uint8; if `is_tinted`, multiply the existing colours by them.
+    """Write the texture colours of a row of pixels, (w, 3) uint8; if `is_tinted`, multiply the existing colours by
+    them.
 
     `places`, (2, w) uint64, are positions in the finer and the coarser level (see `texel_at`); `details`, (w,) int64, the
     finer level times 512 plus the weight of the coarser one (0 to 256), or NO_PICTURE for pixels that stay as they are.

@@ -37,7 +37,9 @@ def draw_points(
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     scale: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
-    """Draw the visible blocks into a band of rows like `zbuffer.draw_faces`; `nearest` is the point's position in block order."""
+    """Draw the visible blocks into a band of rows like `zbuffer.draw_faces`; `nearest` is the point's position in block
+    order.
+    """
     clear(keys, nearest, first_row, last_row)
     m = matrix
     width, height = np.float64(keys.shape[1]), np.float64(keys.shape[0])

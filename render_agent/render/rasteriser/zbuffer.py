@@ -285,7 +285,8 @@ def draw_faces(
     blocks: Any, rectangles: Any, block_keys: Any, matrix: Any, perspective: Any, near: Any,
     pages: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
-    """Draw the visible blocks, front to back, into the rows [first_row, last_row) of `keys`, (H, W) float32, -inf if empty,
+    """Draw the visible blocks, front to back, into the rows [first_row, last_row) of `keys`, (H, W) float32, -inf if
+    empty,
     and `nearest`, (H, W) int32, the face's position in block order.
     """
     clear(keys, nearest, first_row, last_row)
@@ -331,7 +332,9 @@ def draw_faces(
 def name_faces(
     order: Any, perspective: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any
 ) -> None:
-    """Convert one band of the buffer, in place, to depths in metres (inf for the background) and the scene's face indices."""
+    """Convert one band of the buffer, in place, to depths in metres (inf for the background) and the scene's face
+    indices.
+    """
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
             face = nearest[row, column]

@@ -72,7 +72,9 @@ def mark_in_frustums(
     across: Any,
     upwards: Any,
 ) -> None:
-    """Mark which candidate points are in the frustum of which camera; `across` and `upwards` are tangents of half its angles."""
+    """Mark which candidate points are in the frustum of which camera; `across` and `upwards` are tangents of half its
+    angles.
+    """
     for k in range(len(poses)):
         pose = poses[k]
         for i in range(len(points)):

@@ -70,7 +70,8 @@ TRAITS = (
 def contrasts(
     diagnoses: Iterable[Diagnosis], scenes: Mapping[str, Hashable]
 ) -> list[dict[str, Any]]:
-    """Compare wrong with right answers by trait: `wrong` and `right` are [answers with the trait, answers where it is known].
+    """Compare wrong with right answers by trait: `wrong` and `right` are [answers with the trait, answers where it is
+    known].
 
     Traits that no answer has are omitted, and so are traits shared by exactly the same answers as a more specific
     trait.

@@ -50,7 +50,9 @@ def saw_all_objects(
     # share of the room's visible surface that was seen, 0 to 1; None if not measured
     coverage: float | None,
 ) -> bool | None:
-    """Return whether all objects of the question were seen clearly; None if their boxes are unknown, or for an order in a video."""
+    """Return whether all objects of the question were seen clearly; None if their boxes are unknown, or for an order in
+    a video.
+    """
     kind = base_question_type(question)
     if kind == ROOM_SIZE_TYPE:
         return None if coverage is None else coverage >= MIN_ROOM_COVERAGE

@@ -28,7 +28,8 @@ def summarize_diagnoses(
     diagnoses: Mapping[str, Diagnosis],
     size: tuple[int, int],  # width and height of the images in pixels
 ) -> dict[str, Any]:
-    """Summarize the diagnoses of a run without counterparts: over `all` questions, by type in `types`, `contrasts`, `beliefs`.
+    """Summarize the diagnoses of a run without counterparts: over `all` questions, by type in `types`, `contrasts`,
+    `beliefs`.
 
     `causes` counts questions by cause. `seen` has the answers and the share of right ones, by whether all named objects were
     seen clearly. `coverage` is the mean share of visible surface by turn. `premature`, `blocked`, `returns` and `repairs` are

@@ -1,4 +1,6 @@
-"""Export of runs as training data, tables and viewer files. Start with `writers.py`; `loggers.py` implements `--log-to`."""
+"""Export of runs as training data, tables and viewer files. Start with `writers.py`; `loggers.py` implements
+`--log-to`.
+"""
 
 # values of --log-to
 LOGGERS = {

@@ -243,7 +243,8 @@ def _turn(directions: FloatArray) -> FloatArray:
 
 
 def _away(places: FloatArray, low: FloatArray, high: FloatArray) -> NDArray[Any]:
-    """Return the distance of places, (n, 2), from the nearest rectangle with corners `low` and `high`, (r, 2): (n,) metres.
+    """Return the distance of places, (n, 2), from the nearest rectangle with corners `low` and `high`, (r, 2): (n,)
+    metres.
 
     Uses the Chebyshev distance, so that places at equal distance from a rectangle form a rectangle.
     """

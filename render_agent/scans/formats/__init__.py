@@ -1,1 +1,3 @@
-"""Readers of scan files: PLY, meshes, point clouds, splats. Start with `load.py`; `readers.py` has the table of formats."""
+"""Readers of scan files: PLY, meshes, point clouds, splats. Start with `load.py`; `readers.py` has the table of
+formats.
+"""

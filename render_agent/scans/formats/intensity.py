@@ -16,7 +16,9 @@ SAMPLED_POINTS = 65536  # intensities from which the quantiles are estimated
 
 
 def stretch_contrast(intensity: NDArray[np.float32]) -> NDArray[np.float64] | None:
-    """Return intensities stretched to grey levels from DARKEST to BRIGHTEST, (n,); None if they are constant or missing."""
+    """Return intensities stretched to grey levels from DARKEST to BRIGHTEST, (n,); None if they are constant or
+    missing.
+    """
     valid = intensity[np.isfinite(intensity)]
     if not len(valid):
         return None

@@ -92,7 +92,8 @@ class FreeSpace:
         offset: Position,  # (3,) metres, the requested move
         radius: float = CLEARANCE_METRES,  # clearance to keep, in metres
     ) -> tuple[FloatArray, Obstacle | None]:
-        """Move from `start` along `offset` until an obstacle or the bounds; return the end, (3,) metres, and the obstacle, if any.
+        """Move from `start` along `offset` until an obstacle or the bounds; return the end, (3,) metres, and the
+        obstacle, if any.
 
         The move stops before it comes closer than `radius` to a surface. A move that starts closer may not come any
         closer.

@@ -1,4 +1,6 @@
-"""`--change`: the same question about an edited room, or in another wording. Start with `change_plan.py`, the base class."""
+"""`--change`: the same question about an edited room, or in another wording. Start with `change_plan.py`, the base
+class.
+"""
 
 # value of `--change`, without its argument -> class
 CHANGES = {

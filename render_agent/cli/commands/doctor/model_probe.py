@@ -17,7 +17,8 @@ MAX_RELATIVE_ERROR = 0.03
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """Test a model; return the `seconds` taken, and why `batch`, `reuse` or `reproducible` replies differ (None: equal).
+    """Test a model; return the `seconds` taken, and why `batch`, `reuse` or `reproducible` replies differ (None:
+    equal).
 
     Prompts are one token longer than multiples of 32, because GPU kernels have failed at such lengths before.
     """

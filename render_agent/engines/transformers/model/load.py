@@ -60,7 +60,9 @@ class LoadedModel:
         return f"{marks}; the chat template renders earlier ones as {how}"
 
     def text(self, ids: Sequence[int], prompt: str = "") -> str:
-        """Decode a reply to a prompt, which may end inside a thought, without special tokens; thoughts are think blocks."""
+        """Decode a reply to a prompt, which may end inside a thought, without special tokens; thoughts are think
+        blocks.
+        """
         ids = list(ids[:-1] if ids and ids[-1] in self.ends else ids)
         opened = self.marks is not None and self.marks.left_open(prompt)
         return reply_text(self.tokenizer, self.marks, ids, opened=opened)

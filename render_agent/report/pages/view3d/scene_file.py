@@ -83,7 +83,8 @@ def most_visible(scene: Scene) -> Scene:
 def coarser(
     scene: Scene,
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.int32]]:
-    """Return a scene's points, colours and faces, clustered to at most MAX_FACES faces, or MAX_POINTS points for a cloud.
+    """Return a scene's points, colours and faces, clustered to at most MAX_FACES faces, or MAX_POINTS points for a
+    cloud.
 
     Vertices in a cell are replaced by their mean, and degenerate faces are removed (Rossignac and
     Borrel 1993, "Multi-resolution 3D approximations").

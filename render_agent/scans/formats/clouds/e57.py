@@ -1,4 +1,5 @@
-"""Read E57, the exchange format of terrestrial scanners, with several scans and their poses. The only module that imports pye57.
+"""Read E57, the exchange format of terrestrial scanners, with several scans and their poses. The only module that
+imports pye57.
 
 Format: ASTM E2807. The files are untrusted and the library is written in C++, so it runs in a child
 process and reads chunk by chunk.

@@ -192,7 +192,9 @@ class _Walk:
         }
 
     def _steps(self) -> tuple[list[tuple[int, Any, int, int]], int]:
-        """Return how to skip a row: steps of (bytes before a list, length reader, length size, entry size), and trailing bytes."""
+        """Return how to skip a row: steps of (bytes before a list, length reader, length size, entry size), and
+        trailing bytes.
+        """
         steps, gap = [], 0
         for column in self.element.properties:
             width = np.dtype(column.type).itemsize
