@@ -76,6 +76,12 @@ def dry_run(config: RunConfig) -> int:
         click.echo(printable_json(summary))
         return 0
     console = plain_console()
+    for message in preview.messages:
+        console.rule(message["role"], align="left")
+        for piece in message["content"]:
+            words = piece.get("text") or f"[image {preview.folder / piece['image']}]"
+            console.print(words, soft_wrap=True)
+    console.rule("run", align="left")
     scenes = len({question.scene for question in preview.questions})
     scan = "all with scans" if not num_missing else f"{num_missing} without a scan"
     console.print(
@@ -106,11 +112,6 @@ def dry_run(config: RunConfig) -> int:
         )
     elif fact := cost_fact(parts, {}):
         console.print(facts_line(fact), soft_wrap=True)
-    for message in preview.messages:
-        console.rule(message["role"], align="left")
-        for piece in message["content"]:
-            words = piece.get("text") or f"[image {preview.folder / piece['image']}]"
-            console.print(words, soft_wrap=True)
     return 0
 
 

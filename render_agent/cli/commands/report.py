@@ -99,12 +99,12 @@ def report_command(
     started_at = perf_counter()
     folder = find_run(Path(output), run)
     index = build_report(folder, processes=processes, diagnose=not no_diagnosis)
-    click.echo(str(index))
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
     seconds = perf_counter() - started_at
     pages = count_noun(len(folder.questions), "question")
-    click.echo(f"{pages}, {seconds:.1f} s. Open the file in a browser.", err=True)
+    click.echo(f"report on {pages}, {seconds:.1f} s. Open in a browser:", err=True)
+    click.echo(str(index))
 
 
 def refuse_run(context: click.Context) -> None:
