@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
@@ -98,6 +98,44 @@ class SightedOracle:
                 return [json.dumps(steps[request.turn])] * request.num_samples
         return [self._answer(question, facts)] * request.num_samples
 
+    def believe(self, request: Request) -> str:
+        """Return the requested parts of its map: the objects that the views have clearly shown, where they are."""
+        assert request.probe is not None
+        belief = self.belief(request)
+        return json.dumps({key: belief[key] for key in request.probe.keys if key in belief})
+
+    def belief(self, request: Request) -> dict[str, Any]:
+        """Return all parts of a belief; without visibility it knows only the camera's pose."""
+        question, probe = self.questions[request.question_id], request.probe
+        assert probe is not None
+        x, y, _ = probe.camera.position
+        objects, counts = [], dict.fromkeys(probe.named, 0)
+        belief: dict[str, Any] = {
+            "position": [round(x, 2), round(y, 2)],
+            "yaw_degrees": round(probe.camera.yaw),
+        }
+        if self.visibility is not None and question.scene in self.visibility.facts:
+            room = self.visibility.room(question)
+            boxes = [box for label_boxes in room.facts.boxes.values() for box in label_boxes]
+            seen = clearly_visible_boxes(question, room, request.views, self.visibility.renderer)
+            objects = [
+                {
+                    "category": room.labels[number],
+                    "position": [round(float(value), 3) for value in boxes[number].centre[:2]],
+                    "sure": 100,
+                    "length_meters": round(float(boxes[number].size.max()), 3),
+                }
+                for number in sorted(seen)
+            ]
+            counts |= {name: sum(entry["category"] == name for entry in objects) for name in counts}
+            if {*named_boxes(question, room)} <= seen:  # annotated counts may differ from the boxes
+                counts |= {name: room.facts.counts.get(name, counts[name]) for name in counts}
+            if not counts:
+                belief["floor_square_meters"] = round(room.facts.room_size, 1)
+        unseen = [name for name in counts if not any(name == e["category"] for e in objects)]
+        entries = [{"category": name, "count": count} for name, count in counts.items()]
+        return belief | {"objects": objects, "counts": entries, "unseen": unseen}
+
     def _answer(self, question: Question, facts: ShownFacts) -> str:
         if facts.answer is not None:
             return _answer(REASONS[True], facts.answer)
@@ -182,9 +220,11 @@ WITNESS = NamedPolicy(
     "answers from the ground truth once its views have clearly shown the named objects, else at random;"
     " tests views, not a model",
     knows_boxes=True,
+    answers_probes=True,
 )
 SEEKER = NamedPolicy(
     partial(sighted_oracle, wanders=True),
     "moves at random and answers like witness: from the ground truth once its views have shown it",
     knows_boxes=True,
+    answers_probes=True,
 )

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from factories.mapper_policy import empty_belief
 from factories.runs import MAPPER, finish_run
 from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.dialogue.answer import options_by_letter
@@ -22,15 +21,13 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.scans.boxes import OrientedBox
-from render_agent.tasks.mentions import base_question_type, named_categories
+from render_agent.tasks.mentions import base_question_type
 from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
@@ -96,48 +93,23 @@ class Believer:
         return json.dumps(fields)
 
     def believe(self, request: Request) -> str:
-        """Return the requested parts of the current beliefs."""
+        """Return the requested parts of the witness's belief, with the fault."""
         question, probe = self.questions[request.question_id], request.probe
         assert probe is not None
-        belief: dict[str, Any] = json.loads(empty_belief(request))
-        if self.eyes is None or question.scene not in self.eyes.facts:
-            return json.dumps(belief)
-        forgot = request.turn > self._since.get(question.id, request.turn)
-        belief |= self._beliefs(question, request, forgot=forgot)
-        return json.dumps({key: belief[key] for key in probe.keys if key in belief})
-
-    def _beliefs(self, question: Question, request: Request, *, forgot: bool) -> dict[str, Any]:
-        assert self.eyes is not None
-        room = self.eyes.room(question)
-        seen = clearly_visible_boxes(question, room, request.views, self.eyes.renderer)
-        boxes = [box for some in room.facts.boxes.values() for box in some]
-        names = named_categories(question)
-        things = [] if forgot else [self._thing(room.labels[n], boxes[n]) for n in sorted(seen)]
-        unseen = [name for name in names if name not in {room.labels[n] for n in seen}]
-        counts = {name: sum(thing["category"] == name for thing in things) for name in names}
-        all_seen = {*named_boxes(question, room)} <= seen
-        if all_seen and not forgot and not self.fault.misperceives:
-            # Annotated counts may differ from the number of boxes.
-            counts = {name: room.facts.counts.get(name, counts[name]) for name in names}
-        objects = [{"category": name, "count": count} for name, count in counts.items()]
-        beliefs: dict[str, Any] = {"objects": things, "counts": objects, "unseen": unseen}
-        if not names and not forgot:
-            beliefs["floor_square_meters"] = round(self._scaled(room.facts.room_size), 1)
-        return beliefs
-
-    def _thing(self, label: str, box: OrientedBox) -> dict[str, Any]:
-        x, y = (float(value) for value in box.centre[:2])
+        belief = self._witness.belief(request)
+        if request.turn > self._since.get(question.id, request.turn):
+            for entry in belief["counts"]:
+                entry["count"] = 0
+            belief |= {"objects": []}
+            belief.pop("floor_square_meters", None)
         if self.fault.misperceives:
-            x, y = x + SHIFT_METRES[0], y + SHIFT_METRES[1]
-        return {
-            "category": label,
-            "position": [round(x, 3), round(y, 3)],
-            "sure": 100,
-            "length_meters": round(self._scaled(float(box.size.max())), 3),
-        }
-
-    def _scaled(self, length: float) -> float:
-        return length * SIZE_FACTOR if self.fault.misperceives else length
+            for thing in belief["objects"]:
+                x, y = thing["position"]
+                thing["position"] = [x + SHIFT_METRES[0], y + SHIFT_METRES[1]]
+                thing["length_meters"] *= SIZE_FACTOR
+            if "floor_square_meters" in belief:
+                belief["floor_square_meters"] *= SIZE_FACTOR
+        return json.dumps({key: belief[key] for key in probe.keys if key in belief})
 
     def _knows_all(self, question: Question, request: Request) -> bool:
         if self.eyes is None:
