@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -163,6 +164,13 @@ class Dialogue:
             top = None
         status = STATUS_LABELS[self.status]
         return page("dialogue.html", dialogue=self, map=top, status=status, type_label=type_label)
+
+
+class Figures(dict[str, Any]):
+    """Named results; the representation shows the first two levels."""
+
+    def __repr__(self) -> str:
+        return pformat(dict(self), depth=2, width=110, sort_dicts=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,7 +342,7 @@ class RunResults:
             [self.folder, theirs.folder], anyway=anyway, anyway_option="anyway=True"
         )
         reasons = figures.pop("warnings")
-        return Comparison(figures, tuple(reasons))
+        return Comparison(Figures(figures), tuple(reasons))
 
     def __len__(self) -> int:
         return len(self.folder.states)

@@ -179,6 +179,7 @@ def test_frames_include_the_diagnosis(rooms):
 def test_compare_matches_the_command(rooms, walking_run):
     explorer, oracle = rooms
     comparison = explorer.compare(oracle)
+    assert 5 < len(repr(comparison.found).splitlines()) < 60
     assert comparison.found["a"] == explorer.name
     result = CliRunner().invoke(cli, ["compare", str(explorer.path), str(oracle.path), "--json"])
     printed = json.loads(result.output)

@@ -123,7 +123,7 @@ class BeliefDiagnosis:
     """True if the given answer agrees with the implied one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Diagnosis of one question."""
 
@@ -147,6 +147,13 @@ class Diagnosis:
     """None if the question was not probed for beliefs."""
     needed: tuple[tuple[int, ...], ...] = ()
     """Groups of indices in `boxes`; one box of every group must be seen clearly. See `needed_objects`."""
+
+    def __repr__(self) -> str:
+        seen = [
+            f"{name} {'never seen clearly' if turn is None else f'seen clearly in turn {turn}'}"
+            for name, turn in self.first_seen.items()
+        ]
+        return f"<diagnosis of question {self.question_id}: {self.cause}; {', '.join(seen) or 'no known objects'}>"
 
     @property
     def never_seen(self) -> tuple[str, ...]:
