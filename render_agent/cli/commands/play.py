@@ -13,7 +13,14 @@ from render_agent.options import OPTIONS, RunConfig
 # Options that select questions; without any of them, play uses the bundled rooms.
 QUESTION_SOURCES = ("benchmark", "questions", "scannet", "scannetpp", "arkitscenes", "annotations")
 
-EXCLUDED_OPTIONS = ("batch", "engine", "model")  # run options that `play` sets or declares itself
+# Groups of options that concern a player, and those in them that only a model needs or `play` sets itself.
+GROUPS = ("questions", "dialogue", "place", "display")
+EXCLUDED = ("batch", "shard", "reply_protocol", "history", "probe", "temperature", "max_new_tokens")
+PLAYED = [
+    entry
+    for name, entry in OPTIONS.items()
+    if entry.metadata["group"] in GROUPS and name not in EXCLUDED
+]
 
 DEFAULT_QUESTION = "What is this place, and what is in it?"  # default question about a scan
 
@@ -38,7 +45,7 @@ def chosen_options(command_line: dict[str, Any], defaults: dict[str, Any]) -> di
 @click.command(
     "play",
     panel="Other",
-    params=[run_option(entry) for name, entry in OPTIONS.items() if name not in EXCLUDED_OPTIONS],
+    params=[run_option(entry) for entry in PLAYED],
 )
 @option("--model", metavar="NAME", help="Name of the player in the run's record (default: person).")
 @option(
@@ -52,10 +59,9 @@ def play_command(
 ) -> None:
     """Answer questions yourself, in the browser.
 
-    You see what a model would see, move the camera and answer. The page is served on localhost only.
-
-    This makes a run like any other, with the same log and the same score. By default it asks five questions
-    about the bundled rooms; --benchmark defaults to rooms unless questions or scans are named.
+    You see what a model would see, move the camera and answer, on a page that is served on localhost only. This makes a
+    run like any other, with the same log and the same score. Without options, it asks five questions about the bundled
+    rooms.
 
     \b
     Examples:
