@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from os import PathLike
 from pathlib import Path
@@ -24,13 +25,20 @@ from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Reply
 from render_agent.environments.rewards import NamedObjectsShown
-from render_agent.environments.world import QuestionOrder, World, check_options, run_config
+from render_agent.environments.world import (
+    BranchLog,
+    QuestionOrder,
+    World,
+    check_options,
+    run_config,
+)
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.episode import Episode
 from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.tasks.selection import single_question
+from render_agent.util.display import count_noun
 from render_agent.util.numbers import is_finite_number, is_number
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import to_plain
@@ -54,6 +62,25 @@ class Observation(TypedDict):
     """Pose matrix, (4, 4), of the newest view from the camera (not the map); OpenCV axes, metres."""
     intrinsics: NDArray[np.float64]
     """Its camera matrix, (3, 3), in pixels."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Snapshot:
+    """A point in an episode. `Environment.restore` continues from it, also in another process."""
+
+    question: Question
+    turns: tuple[Turn, ...]
+    replies: tuple[Reply, ...]  # to earlier requests of the unfinished turn
+    images: Mapping[str, Image]  # by file; not to be changed
+    progress: Any  # of `NamedObjectsShown`
+    returns: Mapping[str, float]
+    episode: str  # a name for the episode in which it was taken
+    num_recorded: int  # turns at the beginning that are in the recording of this episode
+
+    def __repr__(self) -> str:
+        return (
+            f"<snapshot of question {self.question.id} after {count_noun(len(self.turns), 'turn')}>"
+        )
 
 
 class Environment:
@@ -164,6 +191,23 @@ class Environment:
         self._episode: Episode | None = None
         self._objects: NamedObjectsShown | None = None
         self._return: dict[str, float] = {}
+        self._name = ""  # of the episode
+        self._num_recorded = 0
+
+    def __getstate__(self) -> tuple[World, QuestionOrder, Snapshot | None]:
+        return self.world, self._order, None if self._episode is None else self.snapshot()
+
+    def __setstate__(self, state: tuple[World, QuestionOrder, Snapshot | None]) -> None:
+        world, order, snapshot = state
+        self._set_up(world, order)
+        if snapshot is not None:
+            self.restore(snapshot)
+
+    def __deepcopy__(self, memo: Any) -> Environment:
+        env = Environment.__new__(Environment)
+        world, order, snapshot = self.__getstate__()
+        env.__setstate__((world, deepcopy(order), snapshot))
+        return env
 
     @property
     def state(self) -> QuestionState:
@@ -208,6 +252,7 @@ class Environment:
         """Start an episode about a question of this environment, otherwise like `reset`."""
         self.leave()
         self._episode, self._objects = self.world.start(question)
+        self._name, self._num_recorded = secrets.token_hex(8), 0
         self._return = dict.fromkeys(self.world.rewards.weights, 0.0)
         self._objects.step(self._views())
         return self._observation(), self._info({}, None)
@@ -253,6 +298,88 @@ class Environment:
             status is Status.EXHAUSTED,
             self._info(rewards, step.turn),
         )
+
+    def snapshot(self) -> Snapshot:
+        """Return the current point of the episode, for tree search, best-of-N sampling and replay.
+
+        Snapshots are small (the turns, and the images of the episode), can be pickled, and stay valid after `reset` and
+        `close`. A recorded episode with snapshots is written to the run folder when it ends or is left, with the turns
+        of its last branch only.
+
+        Returns:
+            The snapshot.
+
+        Raises:
+            UsageError: There is no episode.
+
+        >>> import render_agent
+        >>> env = render_agent.Environment.from_benchmark("rooms", limit=1, image_size="64x48")
+        >>> observation, info = env.reset()
+        >>> start = env.snapshot()
+        >>> turned = env.step({"rotation_angle_degrees": 90})
+        >>> observation, info = env.restore(start)
+        >>> info["turn"], start
+        (0, <snapshot of question 0 after 0 turns>)
+        """
+        episode, objects = self._running, self._objects
+        assert objects is not None
+        log = episode.turns.log
+        snapshot = Snapshot(
+            question=episode.state.question,
+            turns=tuple(episode.state.turns),
+            replies=tuple(episode.replies),
+            images={view.file: log.images.get(view.file) for view in self._views()},
+            progress=objects.progress,
+            returns=dict(self._return),
+            episode=self._name,
+            num_recorded=self._num_recorded
+            if isinstance(log, BranchLog)
+            else len(episode.state.turns),
+        )
+        if not isinstance(log, BranchLog) and not episode.is_over:
+            self.restore(snapshot)  # which holds back later turns
+        return snapshot
+
+    def restore(self, snapshot: Snapshot) -> tuple[Observation, dict[str, Any]]:
+        """Leave the current branch or episode and continue from a snapshot of this or of an equal environment.
+
+        Args:
+            snapshot: The result of `snapshot`. The order of the questions after this episode is not restored.
+
+        Returns:
+            The observation of that point, byte for byte, and `info` without rewards.
+
+        Raises:
+            UsageError: There is no such question in this environment; or as in `reset`.
+            SceneError: The scan cannot be read.
+            RenderError: The scan cannot be rendered.
+        """
+        if snapshot.question not in self.world.questions:
+            raise UsageError(f"{snapshot!r} is of a question that this environment does not have")
+        recording, num_recorded = None, 0
+        if (
+            self._episode is not None
+            and not self._episode.is_over
+            and self._name == snapshot.episode
+        ):
+            log, num_recorded = self._episode.turns.log, snapshot.num_recorded
+            recording = log.recording if isinstance(log, BranchLog) else log
+            self._episode = None
+        else:
+            self.leave()
+            self._name = secrets.token_hex(8)
+        if recording is None and self.world.recorder is not None:
+            recording = self.world.recorder.open(snapshot.question)
+        branch = BranchLog(snapshot.images, recording, snapshot.turns[num_recorded:])
+        self._episode, self._objects = self.world.start(snapshot.question, branch, snapshot.turns)
+        for reply in snapshot.replies:
+            self._episode.answer(reply)
+        self._objects.progress = snapshot.progress
+        self._return = dict(snapshot.returns)
+        self._num_recorded = num_recorded
+        if self._episode.is_over:
+            self.world.end(self._episode)
+        return self._observation(), self._info({}, None)
 
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None

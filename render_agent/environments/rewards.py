@@ -163,6 +163,15 @@ class NamedObjectsShown:
         self._num_views = 0
         self._num_turns = 0
 
+    @property
+    def progress(self) -> tuple[Boxes, int, int]:
+        """The best share of each object so far, and the numbers of views and turns that were taken into account."""
+        return self._best, self._num_views, self._num_turns
+
+    @progress.setter
+    def progress(self, progress: tuple[Boxes, int, int]) -> None:
+        self._best, self._num_views, self._num_turns = progress
+
     def step(self, views: Sequence[View]) -> Step:
         """Return the step that led to `views`, which are all views of the episode so far."""
         new, self._num_views = views[self._num_views :], len(views)

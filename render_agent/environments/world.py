@@ -11,11 +11,16 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
+from msgspec import structs
+from PIL.Image import Image
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import LogLine, Phase
+from render_agent.dialogue.turn import LogLine, Phase, Turn
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
@@ -32,17 +37,38 @@ from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import MemoryImages
 
 
-class MemoryLog(TurnLog):
-    """Discards the lines of an episode and keeps its images in memory."""
+class BranchLog(TurnLog):
+    """Keeps the turns and images of an episode in memory until `record`, so that another branch can replace them."""
 
-    def __init__(self) -> None:
-        self.images = MemoryImages()
+    def __init__(
+        self,
+        images: Mapping[str, Image] = MappingProxyType({}),  # images of earlier turns, by file
+        recording: TurnLog | None = None,  # records the episode once it is over; None for nothing
+        turns: Sequence[Turn] = (),  # earlier turns that are not in the recording
+    ) -> None:
+        self.images = MemoryImages(images)
+        self.recording = recording
+        self.lines: list[LogLine] = [*turns]
 
     def append(self, line: LogLine) -> None:
-        """Do nothing, because the episode's state has the turn."""
+        if self.recording is not None:
+            self.lines.append(line)
 
     def sync(self) -> None:
         """Do nothing, because nothing was written."""
+
+    def record(self) -> TurnLog:
+        """Write the turns and their images to the recording, and return it."""
+        assert self.recording is not None
+        store = self.recording.images
+        for line in self.lines:
+            if isinstance(line, Turn):
+                for file in line.image_files:
+                    if not store.is_saved(file):
+                        store.save(file, np.array(self.images.get(file)))
+                line = structs.replace(line, sha256=store.wait_for(line.image_files))
+            self.recording.append(line)
+        return self.recording
 
 
 class World:
@@ -84,6 +110,13 @@ class World:
         self._process = os.getpid()
         self._is_closed = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        folder = None if self.recorder is None else self.recorder.folder
+        return World, (self.config, self.questions, self.rewards.weights, folder)
+
+    def __deepcopy__(self, memo: Any) -> World:
+        return self
+
     @classmethod
     def of_benchmark(
         cls,
@@ -124,20 +157,24 @@ class World:
             )
 
     def start(
-        self, question: Question, log: TurnLog | None = None
+        self,
+        question: Question,
+        log: TurnLog | None = None,  # None opens one
+        turns: Sequence[Turn] = (),  # the turns of an earlier episode that it continues
     ) -> tuple[Episode, NamedObjectsShown]:
         """Start an episode, and run it up to its first request."""
         self.require_open()
         state = self.parts.state(question, self.scenes)
+        state.turns.extend(turns)
         if log is None:
-            log = MemoryLog() if self.recorder is None else self.recorder.open(question)
+            log = BranchLog() if self.recorder is None else self.recorder.open(question)
         views = self._views
         if isinstance(views, FreeViews):
             views = views.with_store(
                 self.parts.image_stress.wrap_store(log.images, self.config.seed)
             )
-        turns = turn_taker(self.parts, OutsideEngine(), views, log, [question])
-        return Episode(turns, state, self.phase_of), self._named_objects(state)
+        taker = turn_taker(self.parts, OutsideEngine(), views, log, [question])
+        return Episode(taker, state, self.phase_of), self._named_objects(state)
 
     def phase_of(self, turn: int) -> Phase:
         """Return the phase in which a run takes this turn."""
@@ -145,8 +182,12 @@ class World:
 
     def end(self, episode: Episode) -> None:
         """Release the log of an episode, finished or not."""
-        if self.recorder is not None and not self._is_fork:
-            self.recorder.release(episode.turns.log)
+        if self.recorder is None or self._is_fork:
+            return
+        log = episode.turns.log
+        if isinstance(log, BranchLog) and log.recording is not None:
+            log = log.record()
+        self.recorder.release(log)
 
     def close(self) -> None:
         """Free the renderer and finish the recorded run. A fork does neither, because both belong to its parent."""
@@ -225,6 +266,12 @@ class QuestionOrder:
         self._random = None if seed is None else random.Random(seed)
         self._pending: list[Question] = []
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
 
     def next(self) -> Question:
         """Return the next question."""

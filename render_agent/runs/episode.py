@@ -36,6 +36,8 @@ class Episode:
     phase_of: Callable[[int], Phase]  # returns the phase to record for a turn number
     request: Request | None = field(init=False, default=None)
     """The request to answer next; None if the question has no further turns."""
+    replies: list[Reply] = field(init=False, default_factory=list)
+    """Replies to earlier requests of the unfinished turn."""
     _coroutine: TurnCoroutine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,9 @@ class Episode:
     def answer(self, reply: Reply) -> bool:
         """Answer the current request, and continue until the next request."""
         self.request = None
+        num_turns = len(self.state.turns)
         self._advance(lambda: self._coroutine.send([reply]))
+        self.replies = [] if len(self.state.turns) > num_turns else [*self.replies, reply]
         return self.is_over
 
     def _take_all(self) -> TurnCoroutine:

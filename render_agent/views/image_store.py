@@ -6,10 +6,11 @@ import hashlib
 import io
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -194,9 +195,9 @@ class ImageStore:
 class MemoryImages(ImageStore):
     """The images of one dialogue, in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, images: Mapping[str, Image.Image] = MappingProxyType({})) -> None:
         super().__init__(Path())
-        self._images: dict[str, Image.Image] = {}
+        self._images = dict(images)
 
     def save(self, file: str, image: NDArray[np.uint8]) -> Future[None]:
         self._images[file] = Image.fromarray(image)
