@@ -13,8 +13,8 @@ def test_docs_page_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"render_agent": render_agent}
     examples = [b for b in blocks("how-to/environments.md", "python") if not OTHERS.search(b)]
-    assert len(examples) == 7
+    assert len(examples) == 8
     for block in examples:
         exec(compile(block, "environments.md", "exec"), names)
-    assert names["terminated"].shape == (8,)
+    assert names["rewards"].shape == (8,)
     names["env"].close()
