@@ -140,7 +140,7 @@ class RunConfig:
     change: tuple[str, ...] = _questions(
         (),
         "Also ask every question with one change to the room or the wording: {names}. Some take a value, e.g."
-        " remove:chair, scale:1.5 or units:cm. Repeatable.",
+        " remove:chair or move:other. Repeatable.",
         metavar="CHANGE",
         names="change",
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from render_agent.dialogue.answer import AnswerForm, canonical_answer, unit_of
+from render_agent.dialogue.answer import AnswerForm, unit_of
 from render_agent.scans.camera import Vector
 from render_agent.scans.edits import Edit
 from render_agent.util.safe_parse import Number
@@ -48,22 +48,15 @@ class Change(Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     """Edits of the scene; empty if only the wording changes."""
     option_letters: tuple[tuple[str, str], ...] = field(default=(), name="meaning")
-    """Pairs of an option's letter (or text, for text answers) and the original question's letter for it."""
+    """Pairs of an option's letter and the original question's letter for it."""
     factor: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
-    """Size of the requested unit in units of the original question."""
+    """Of runs of earlier versions: size of the requested unit in units of the original question."""
 
     def to_original(self, answer: str | None) -> str | None:
-        """Convert an answer to the letters and the unit of the original question; None if that is impossible."""
-        if answer is None:
-            return None
-        meaning = dict(self.option_letters)
-        if not meaning:
-            number = None if self.factor == 1 else canonical_answer(answer, "number")
-            return answer if number is None else f"{float(number) * self.factor:.6g}"
-        if answer in meaning:
-            return meaning[answer]
-        letter = canonical_answer(answer, "letter", [*meaning])
-        return None if letter is None else [*meaning.values()][ord(letter) - ord("A")]
+        """Convert an answer to the letters of the original question; None if that is impossible."""
+        if answer is None or not self.option_letters:
+            return answer
+        return dict(self.option_letters).get(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,9 @@
-"""Edits a scene and its boxes: removes, copies, moves or recolours an object, or transforms the whole scene."""
+"""Edits a scene and its boxes: removes, copies or moves an object."""
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -13,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scans.boxes import Array, OrientedBox, rotation
+from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.instances import read_instances
 from render_agent.scans.scene import Scene
 from render_agent.util.safe_parse import Count, Finite
@@ -38,11 +36,10 @@ ROUNDING_SQUARE_METRES = 1e-6  # tolerance of the point-in-triangle test, a cros
 
 
 class Edit(Struct, frozen=True):
-    """One edit of an object, or of the whole scene if `label` is None.
+    """One edit of an object. "copy" and "transform" add `shift` to its points, in metres, in the frame of the scan file.
 
-    "copy" and "transform" map a point p to factor · R p + shift, where R rotates by `degrees` about z, counter-clockwise
-    seen from above. Points are in the frame of the scan file, in metres, with z up. For "recolour", `degrees` is
-    the hue.
+    Runs of earlier versions contain "recolour", `degrees`, `factor`, and edits of the whole scene (without a label), which
+    are read but not carried out.
     """
 
     verb: Literal["remove", "copy", "transform", "recolour"]
@@ -53,31 +50,21 @@ class Edit(Struct, frozen=True):
     shift: tuple[Finite, Finite, Finite] = (0.0, 0.0, 0.0)
 
     @property
-    def moves_all(self) -> bool:
-        """True if the edit moves every point of the scene."""
-        return self.verb == "transform" and self.label is None
-
-    def moved(self, points: Array, origin: Array | float = 0.0) -> Array:
-        """Return transformed points, (…, 3) metres; `origin` is the offset subtracted from the file's coordinates."""
-        result: Array = self.factor * (points + origin) @ rotation(self.degrees).T + self.shift
-        return result - origin
+    def is_supported(self) -> bool:
+        """True if this version can carry it out."""
+        is_shift = (self.degrees, self.factor) == (0.0, 1.0)
+        return self.label is not None and self.verb != "recolour" and is_shift
 
     def moved_box(self, box: OrientedBox) -> OrientedBox:
-        """Return a transformed box; both boxes are in the file's frame."""
-        new_axes = box.axes @ rotation(self.degrees).T
-        return OrientedBox(self.moved(box.centre), self.factor * box.size, new_axes)
+        """Return the shifted box."""
+        return replace(box, centre=box.centre + self.shift)
 
 
 def edit_boxes(boxes: Boxes, edits: Iterable[Edit]) -> dict[str, list[OrientedBox]]:
     """Return the boxes of a scene after edits. A copy is appended to the boxes of its label."""
     result = {label: list(boxes_of_label) for label, boxes_of_label in boxes.items()}
     for edit in edits:
-        if edit.moves_all:
-            result = {
-                label: [*map(edit.moved_box, boxes_of_label)]
-                for label, boxes_of_label in result.items()
-            }
-        elif edit.label is not None:
+        if edit.label is not None:
             same_label = result[edit.label]
             if edit.verb == "remove":
                 del same_label[edit.index]
@@ -97,11 +84,9 @@ def edit_scene(
 
     An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
     """
-    if not any(edit.label for edit in edits):
-        return reduce(_edit_all, edits, scene)
     parts = ObjectParts(scene, boxes)
     for edit in edits:
-        scene = _edit_all(scene, edit) if edit.label is None else _edit_one(scene, parts, edit)
+        scene = _edit_one(scene, parts, edit)
     return scene
 
 
@@ -164,31 +149,12 @@ def _is_filled(box: OrientedBox, points: Array) -> bool:
     return bool((box.size / 2 - np.minimum(-local.min(0), local.max(0)) <= TIGHT_METRES).all())
 
 
-def _edit_all(scene: Scene, edit: Edit) -> Scene:
-    if edit.verb == "recolour":
-        return replace(scene, colours=_recolour(scene.colours, edit.degrees))
-    if scene.gaussians is not None:
-        raise SceneError("it cannot be edited: it is a splat")
-    origin = np.array(scene.origin)
-    low, high = scene.bounds
-    corners = np.array([(x, y, z) for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])  # fmt: skip
-    corners = edit.moved(corners, origin)
-    heights = edit.moved(np.array([(0, 0, scene.floor), (0, 0, scene.ceiling)]), origin)[:, 2]
-    normals = scene.normals
-    if normals is not None:
-        normals = np.rint(normals @ rotation(edit.degrees).T).astype(np.int8)
-    return replace(
-        scene,
-        normals=normals,
-        points=edit.moved(scene.points.astype(np.float64), origin).astype(np.float32),
-        bounds=np.stack([corners.min(0), corners.max(0)]),
-        floor=float(heights[0]),
-        ceiling=float(heights[1]),
-    )
-
-
 def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
     """Return the scene with one object edited; vertices keep their indices."""
+    if not edit.is_supported:
+        raise SceneError(
+            "it was changed in a way that only earlier versions of render_agent support"
+        )
     key = str(edit.label), edit.index
     if key not in parts.things or scene.faces is None:
         raise SceneError(
@@ -196,10 +162,6 @@ def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
         )
     vertices = parts.things[key]
     points, colours, faces = scene.points, scene.colours, scene.faces
-    if edit.verb == "recolour":
-        colours = colours.copy()
-        colours[vertices] = _recolour(colours[vertices], edit.degrees)
-        return replace(scene, colours=colours)
     is_own = np.zeros(len(points), bool)
     is_own[vertices] = True
     own_faces = is_own[faces].all(1)
@@ -210,7 +172,8 @@ def _edit_one(scene: Scene, parts: ObjectParts, edit: Edit) -> Scene:
         return _add_floor(
             replace(scene, faces=faces[other_faces]), points[vertices], torn_points, objects
         )
-    new_points = edit.moved(points[vertices].astype(np.float64), np.array(scene.origin))
+    origin = np.array(scene.origin)
+    new_points = points[vertices].astype(np.float64) + origin + edit.shift - origin
     if edit.verb == "copy":
         new_index = np.zeros(len(points), np.int32)
         new_index[vertices] = np.arange(len(points), len(points) + len(vertices))
@@ -282,12 +245,3 @@ def _in_any_triangle(points: Array, triangles: Array) -> NDArray[np.bool_]:
     )
     is_inside: NDArray[np.bool_] = np.any(inside, axis=1)
     return is_inside
-
-
-def _recolour(colours: NDArray[np.uint8], hue: float) -> NDArray[np.uint8]:
-    """Return colours, (n, 3) RGB, changed to one hue in degrees, with their lightness preserved."""
-    tint = np.array(colorsys.hsv_to_rgb(hue / 360 % 1, 0.6, 0.9))
-    light = colours.astype(np.float64) @ (0.299, 0.587, 0.114)
-    values = np.clip(light[:, None] * tint / max(float(tint @ (0.299, 0.587, 0.114)), 0.5), 0, 255)
-    result: NDArray[np.uint8] = np.round(values).astype(np.uint8)
-    return result

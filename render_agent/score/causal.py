@@ -18,13 +18,13 @@ from render_agent.score.intervals import add_holm, ratio
 from render_agent.score.metrics import Metric
 from render_agent.score.questions import metric_of
 from render_agent.score.summary import percent
+from render_agent.tasks.counterfactual import CHANGES
 from render_agent.tasks.counterfactual.pairs import left_out
-from render_agent.util.numbers import is_number
 
 
 @dataclass(frozen=True, slots=True)
 class CounterpartPair:
-    """Answers to a question and its counterpart, both in the letters and unit of the original question."""
+    """Answers to a question and its counterpart, both in the letters of the original question."""
 
     question_id: str
     counterpart_id: str
@@ -40,8 +40,6 @@ class CounterpartPair:
     truths: tuple[str, str]
     """Ground truth of the question and its counterpart."""
     metric: Metric
-    slack: float = 0.0
-    """Tolerance for numbers, from rounding."""
 
     @property
     def scores(self) -> tuple[float, float]:
@@ -56,7 +54,7 @@ class CounterpartPair:
     def right(self) -> tuple[bool, bool]:
         """True for each answer that is correct."""
         original, counterpart = (
-            self.metric.is_correct(answer, truth) or self._near(answer, truth)
+            self.metric.is_correct(answer, truth)
             for answer, truth in zip(self.answers, self.truths, strict=True)
         )
         return original, counterpart
@@ -67,17 +65,12 @@ class CounterpartPair:
         original, counterpart = self.answers
         if original is None or counterpart is None:
             return False
-        return self.metric.score(counterpart, (original,)) == 1 or self._near(original, counterpart)
+        return self.metric.score(counterpart, (original,)) == 1
 
     @property
     def answered(self) -> bool:
         """True if both questions were answered."""
         return None not in self.answers
-
-    def _near(self, answer: str | None, reference: str) -> bool:
-        if not self.slack or answer is None or not (is_number(answer) and is_number(reference)):
-            return False
-        return abs(float(answer) - float(reference)) <= self.slack
 
 
 def _must(pair: CounterpartPair) -> bool:
@@ -201,20 +194,22 @@ def make_pair(original: QuestionState, counterpart: QuestionState) -> Counterpar
         (original.answer, change.to_original(counterpart.answer)),
         (change.original_truth, change.to_original(truth) or truth),
         metric_of(question),
-        slack=0.0
-        if change.factor == 1
-        else _step(change.original_truth) + change.factor * _step(truth),
     )
 
 
 def find_pairs(states: Sequence[QuestionState]) -> list[CounterpartPair]:
-    """Return all pairs of a run in which both questions are done, in run order."""
+    """Return all pairs of a run in which both questions are done, in run order.
+
+    Changes that only earlier versions supported are omitted.
+    """
     originals, counterparts = split_counterparts(states)
     by_id = {state.id: state for state in originals}
     pairs = (
         make_pair(by_id[counterpart.change.original_id], counterpart)
         for counterpart in counterparts
-        if counterpart.change is not None and counterpart.change.original_id in by_id
+        if counterpart.change is not None
+        and counterpart.change.original_id in by_id
+        and counterpart.change.kind.partition(":")[0] in CHANGES
     )
     return [pair for pair in pairs if pair is not None]
 
@@ -230,8 +225,3 @@ def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
     for (change, reason), number in left_out([state.question for state in states]).items():
         reasons.setdefault(change, {})[reason] = number
     return {**causal_figures(find_pairs(states)), "left_out": reasons}
-
-
-def _step(number: str) -> float:
-    """Return half a unit in the last decimal place: the largest rounding error of a number as written."""
-    return 0.5 * 10.0 ** -len(number.partition(".")[2])

@@ -94,8 +94,6 @@ def _scene(question: Question) -> tuple[str, str]:
 
 def random_answers(question: Question) -> list[str]:
     """Return the answers among which the `random` baseline draws; none if the question does not suggest any."""
-    if question.change is not None and question.answer_form == "text":
-        return sorted(dict(question.change.option_letters))
     if question.options:
         return sorted(options_by_letter(question.options))
     published = _published(question)

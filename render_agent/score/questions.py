@@ -30,8 +30,7 @@ def is_scorable(question: Question) -> bool:
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
     """Return the score of an answer, from 0 to 1; 0 if there is no answer. Raises ValueError.
 
-    Answers to a counterpart (`--change`) whose letters differ, or are replaced by words, are scored in the letters of
-    the original question.
+    Answers to a counterpart (`--change order`) are scored in the letters of the original question.
     """
     metric, truth, change = metric_of(question), question.ground_truth, question.change
     if truth is None or metric.needs_judge:

@@ -98,13 +98,11 @@ def annotated_facts(path: Path) -> dict[str, Facts]:
 
 def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
     """Return the ground truth of a scene after edits."""
-    counts, area = Counter(facts.counts), facts.room_size
+    counts = Counter(facts.counts)
     for edit in edits:
-        if edit.moves_all:
-            area *= edit.factor**2
-        elif edit.label is not None and edit.verb in ("remove", "copy"):
+        if edit.label is not None and edit.verb in ("remove", "copy"):
             counts[edit.label] += 1 if edit.verb == "copy" else -1
-    return Facts(counts, area, edit_boxes(facts.boxes, edits))
+    return Facts(counts, facts.room_size, edit_boxes(facts.boxes, edits))
 
 
 def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:

@@ -130,7 +130,6 @@ def metric_name(question: Question) -> str:
     if question.metric is not None:
         return question.metric
     form = ANSWER_FORMS.get(question.type)
-    without_letters = (form, question.answer_form) == ("letter", "text")  # `--change letters`
-    if form == question.answer_form or without_letters:
+    if form == question.answer_form:
         return TYPE_METRICS[question.type]
     return FORM_METRICS[question.answer_form]

@@ -24,7 +24,7 @@ from render_agent.dialogue.wording import Wording, general
 from render_agent.render.start_pose import Start, moved_start_note, question_pose, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
-from render_agent.scans.camera import Camera, wrap_degrees
+from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
@@ -217,15 +217,9 @@ class FreeViews:
         return start_camera(scene, renderer, space, pose, self.viewer.vertical_fov, width / height)
 
     def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
-        """Move a camera along with the edits of its room, then to the nearest free place at the same height."""
-        edits = state.question.change.edits if state.question.change else ()
-        position, yaw = np.array(camera.position, np.float64), camera.yaw
-        for edit in edits:
-            if edit.moves_all:
-                position[:2] = edit.moved(position, np.array(state.scene.origin))[:2]
-                yaw = wrap_degrees(yaw + edit.degrees)
-        x, y, z = map(float, space.nearest_free(position))
-        return replace(camera, position=(x, y, z), yaw=yaw)
+        """Move a camera to the nearest free place at the same height."""
+        x, y, z = map(float, space.nearest_free(np.array(camera.position, np.float64)))
+        return replace(camera, position=(x, y, z))
 
     def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
         """Return notes for the first turn: how the scan was read, and whether the start pose was moved."""

@@ -10,8 +10,8 @@ from scipy.spatial import cKDTree
 
 from render_agent.render.projection import points_under
 from render_agent.render.rasteriser.blocks import cloud_blocks
+from render_agent.scans.boxes import rotation
 from render_agent.scans.camera import Camera, MapCamera
-from render_agent.scans.edits import Edit, edit_scene
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
@@ -189,7 +189,14 @@ def test_mirrored_and_rotated_clouds_render_alike(rasteriser):
     mirrored = scene.mirrored()
     mirrored_frame = rasteriser.draw(mirrored, camera.mirrored(mirrored.mirrored_at), W, H)
     assert (np.isinf(mirrored_frame.depth[:, ::-1]) != np.isinf(frame.depth)).mean() < 2e-3
-    turned = edit_scene(scene, {}, [Edit("transform", degrees=90.0)])
+    points, normals = (array @ rotation(90.0).T for array in (scene.points, scene.normals))
+    corners = scene.bounds @ rotation(90.0).T
+    turned = replace(
+        scene,
+        points=points.astype(np.float32),
+        normals=np.rint(normals).astype(np.int8),
+        bounds=np.sort(corners, axis=0),
+    )
     turned_camera = Camera((0.0, 0.0, 1.5), 93.0, -5.0)
     assert (
         np.isinf(rasteriser.draw(turned, turned_camera, W, H).depth) != np.isinf(frame.depth)

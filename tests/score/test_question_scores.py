@@ -22,7 +22,6 @@ COUNT = Question(
         ({"metric": "accuracy"}, "accuracy"),
         ({"type": "room_size_estimation"}, "mean-relative-accuracy"),
         ({"type": "object_rel_direction_hard", "answer_form": "letter"}, "direction-accuracy"),
-        ({"type": "object_rel_direction_hard", "answer_form": "text"}, "direction-accuracy"),
         ({"answer_form": "text"}, "first-word"),
         ({"type": "mine", "answer_form": "letter"}, "accuracy"),
         ({"type": "mine"}, "mean-relative-accuracy"),

@@ -27,8 +27,7 @@ def selected_questions(folder, *changes, **options):
 
 
 CHANGES = (
-    "remove remove:lamp remove:piano add move move:other move:clock swap recolour scale:2 rotate:90 rotate:30"
-    " order letters units:cm units:ft inverse names"
+    "remove remove:lamp remove:piano add move move:other move:clock swap order names"
 ).split()
 
 
@@ -53,16 +52,10 @@ def truths_of(all_questions, change):
 @pytest.mark.parametrize(
     ("change", "truths"),
     [
-        ("scale:2", {"count": ("2", False), "size": ("240", True), "far": ("6.0", True), "near": ("B", False), "side": ("A", False), "area": ("80.0", True), "way": ("B", False)}),
-        ("rotate:90", {"count": ("2", False), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False), "way": ("B", False)}),
         ("remove", {"count": ("1", True), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False)}),
         ("remove:lamp", {"count": ("2", False), "size": ("120", False), "area": ("20.0", False)}),
         ("add", {"count": ("3", True), "size": ("120", False), "far": ("3.0", False), "near": ("B", False), "side": ("A", False), "area": ("20.0", False)}),
-        ("units:ft", {"size": ("3.94", False), "far": ("9.8", False), "area": ("215.3", False)}),
-        ("units:cm", {"far": ("300", False), "area": ("200000", False)}),
-        ("inverse", {"side": ("B", False)}),
         ("names", {"far": ("3.0", False), "near": ("B", False)}),
-        ("letters", {"near": ("lamp", False), "side": ("left", False), "way": ("Turn Right", False)}),
     ],
 )  # fmt: skip
 def test_ground_truth_follows_from_the_change(all_questions, change, truths):
@@ -74,7 +67,6 @@ def test_answer_changes_only_if_named_objects_move(all_questions):
     assert {name for name, (_, must) in moved.items() if must} == {"far", "near", "side"}
     assert moved_others.keys() == moved.keys()
     assert not any(must for _, must in moved_others.values())
-    assert not any(must for _, must in truths_of(all_questions, "recolour").values())
 
 
 def test_ground_truth_matches_the_boxes_of_the_edited_room(all_questions):
@@ -112,14 +104,6 @@ def test_order_rotates_all_options(all_questions):
     assert after.change.to_original(None) is None
 
 
-def test_option_texts_map_to_original_letters(all_questions):
-    (question,) = (q for q in all_questions if q.id == "side-letters")
-    assert question.options == ()
-    assert "left, right" in question.text
-    answers = ("left", "Right.", "the one on the right", "up")
-    assert [*map(question.change.to_original, answers)] == ["A", "B", None, None]
-
-
 def test_questions_without_counterpart_keep_the_reason(all_questions):
     assert len([q for q in all_questions if q.change is None]) == 7
     reasons = left_out(all_questions)
@@ -127,7 +111,7 @@ def test_questions_without_counterpart_keep_the_reason(all_questions):
     num_missing = Counter()
     for (change, _), number in reasons.items():
         num_missing[change] += number
-    expected = {"remove": 1, "inverse": 6, "move:clock": 7, "remove:piano": 7}
+    expected = {"remove": 1, "names": 5, "move:clock": 7, "remove:piano": 7}
     assert {change: num_missing[change] for change in expected} == expected
     for change in CHANGES:
         assert num_missing[change] + len(changed_by(all_questions, change)) == 7
@@ -135,7 +119,7 @@ def test_questions_without_counterpart_keep_the_reason(all_questions):
 
 def test_changes_depend_on_the_seed_only(folder):
     first, second, other_seed = (
-        selected_questions(folder, "recolour", "order", seed=seed) for seed in (3, 3, 8)
+        selected_questions(folder, "move:other", "order", seed=seed) for seed in (3, 3, 8)
     )
     assert first == second != other_seed
 
@@ -148,10 +132,9 @@ def test_run_without_any_pair_is_rejected(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"change": ("scale:1",)}, "--change"),
-        ({"change": ("units",)}, "--change"),
+        ({"change": ("scale:2",)}, "--change"),
         ({"change": ("swap:chair",)}, "--change"),
-        ({"change": ("rotate:nan",)}, "--change"),
+        ({"change": ("order:2",)}, "--change"),
         ({"change": ("move", "move")}, "named twice"),
     ],
 )

@@ -8,12 +8,6 @@ CHANGES = {
     "add": "render_agent.tasks.counterfactual.objects:Add",
     "move": "render_agent.tasks.counterfactual.objects:Move",
     "swap": "render_agent.tasks.counterfactual.objects:Swap",
-    "recolour": "render_agent.tasks.counterfactual.objects:Recolour",
-    "scale": "render_agent.tasks.counterfactual.objects:Scale",
-    "rotate": "render_agent.tasks.counterfactual.objects:Rotate",
     "order": "render_agent.tasks.counterfactual.wordings:Order",
-    "letters": "render_agent.tasks.counterfactual.wordings:Letters",
-    "units": "render_agent.tasks.counterfactual.wordings:Units",
-    "inverse": "render_agent.tasks.counterfactual.wordings:Inverse",
     "names": "render_agent.tasks.counterfactual.wordings:Names",
 }

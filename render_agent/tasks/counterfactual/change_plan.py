@@ -22,10 +22,7 @@ from render_agent.tasks.counterfactual.room import (
 from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.mentions import named_categories
-from render_agent.tasks.question_types import NUMBER_TYPES, ORDER, metric_name
-
-# Types whose answers cannot be computed from object boxes.
-UNSOLVABLE_TYPES = ("route_planning", ORDER)
+from render_agent.tasks.question_types import metric_name
 
 OTHER = "other"  # argument that selects a category that the question does not name
 
@@ -61,14 +58,13 @@ class ChangePlan:
     ) -> Question:
         """Return the same question about the edited room. Raises NoCounterpartError."""
         before, after, must = compare_answers(question, room, edits)
-        whole = any(edit.moves_all for edit in edits)
         digest = hashlib.sha256(msgspec.json.encode(edits)).hexdigest()[:8]
         change = Change(
             kind=self.label,
             original_id=question.id,
             changes_answer=must,
             description=clause,
-            reason=explain_effect(question, before, after, must=must, whole=whole),
+            reason=explain_effect(question, before, after, must=must),
             original_truth=before,
             scene=question.scene,
             edits=tuple(edits),
@@ -101,13 +97,7 @@ def computed_truth(question: Question, room: ChangeableRoom) -> str:
 def compare_answers(
     question: Question, room: ChangeableRoom, edits: Sequence[Edit]
 ) -> tuple[str, str, bool]:
-    """Return the ground truth before and after edits, and whether they differ. Raises NoCounterpartError.
-
-    Edits that transform the whole room or only change colours do not affect routes and appearance orders.
-    """
-    is_uniform = all(edit.moves_all or edit.verb == "recolour" for edit in edits)
-    if is_uniform and question.type in UNSOLVABLE_TYPES and question.ground_truth is not None:
-        return question.ground_truth, question.ground_truth, False
+    """Return the ground truth before and after edits, and whether they differ. Raises NoCounterpartError."""
     before = computed_truth(question, room)
     assert room.facts is not None
     facts = edited_facts(room.facts, edits)
@@ -116,7 +106,7 @@ def compare_answers(
         raise NoCounterpartError("the answer in the edited room cannot be computed from boxes")
     if question.type == "object_counting" and after == "0":
         raise NoCounterpartError("the count would be 0, which cannot be scored")
-    if not is_uniform and not is_clear(question, facts):
+    if not is_clear(question, facts):
         raise NoCounterpartError("the answer in the edited room is ambiguous")
     if before == after:
         return before, after, False
@@ -127,12 +117,10 @@ def compare_answers(
     return before, after, True
 
 
-def explain_effect(question: Question, before: str, after: str, *, must: bool, whole: bool) -> str:
+def explain_effect(question: Question, before: str, after: str, *, must: bool) -> str:
     """Return a clause that says why the answer must or must not change."""
     if must:
         return f"the correct answer changes from {before} to {after}"
-    if whole and question.type not in NUMBER_TYPES:
-        return "scaling or rotating the room does not affect the answer"
     subject = ", ".join(named_categories(question)) or "the room"
     return f"the change does not affect the answer about {subject}"
 

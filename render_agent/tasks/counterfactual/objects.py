@@ -1,17 +1,13 @@
-"""Changes of a room: add, remove, move, swap or recolour objects, or scale or rotate the whole room."""
+"""Changes of a room: objects are added, removed, moved or swapped."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import combinations, islice, product
 from typing import ClassVar, TypeVar
 
-import numpy as np
-
 from render_agent.dialogue.question import Question
-from render_agent.scans.boxes import rotation
 from render_agent.scans.edits import Edit, ObjectKey
 from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan
 from render_agent.tasks.counterfactual.room import (
@@ -23,8 +19,6 @@ from render_agent.tasks.mentions import named_categories, subjects
 from render_agent.tasks.question_types import COUNTING_TYPE
 
 MAX_ATTEMPTS = 2000  # edits tried per question before the question is skipped
-
-HUES = (0.0, 40.0, 110.0, 190.0, 225.0, 285.0)  # degrees: red, orange, green, cyan, blue, purple
 
 Option = tuple[list[Edit], str]  # possible edits, and a clause that describes them
 
@@ -222,82 +216,3 @@ class Swap(ObjectPlan):
             yield edits, f"the {key[0]} and the {other_key[0]} change places"
         if not num_pairs:
             raise NoCounterpartError("no two objects fit into each other's places")
-
-
-class Recolour(ObjectPlan):
-    """Paints objects in one hue: those named in the question, or the whole room. No answer changes."""
-
-    name = "recolour"
-    forms = ("recolour[:CATEGORY]",)
-
-    def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
-        """Yield the recolouring of all objects of a category, then that of the whole room."""
-        labels = self.labels(question, room, seed, prefer_named=True)
-        has_argument = self.argument is not None
-        hue = self.chance(seed, question.scene).choice(HUES)
-        if named_categories(question) or has_argument:
-            for label in labels:
-                keys = [key for key in room.boxes if key[0] == label]
-                if keys and room.parts.keys() >= set(keys):
-                    yield [Edit("recolour", *key, degrees=hue) for key in keys], f"every {label} is painted"  # fmt: skip
-        if not has_argument:
-            yield [Edit("recolour", degrees=hue)], "the whole room is painted"
-        else:
-            raise NoCounterpartError(f"the room has no {self.argument} that can be recoloured")
-
-
-MIN_FACTOR, MAX_FACTOR = 0.5, 2.0  # scale factors that keep the size of a room plausible
-
-
-class WholeRoomPlan(ChangePlan):
-    """A transform of the whole room about the centre of its floor."""
-
-    def edit(self, room: ChangeableRoom, degrees: float, factor: float) -> Edit:
-        scene = room.scene
-        if scene.gaussians is not None:
-            raise NoCounterpartError("the scan is a splat, which cannot be transformed")
-        centre = np.array([*scene.bounds[:, :2].mean(0), scene.floor]) + scene.origin
-        shift = centre - factor * rotation(degrees) @ centre
-        return Edit("transform", degrees=degrees, factor=factor, shift=(float(shift[0]), float(shift[1]), float(shift[2])))  # fmt: skip
-
-
-class Scale(WholeRoomPlan):
-    """Scales the room. Lengths and areas change; counts, directions and the nearest object do not."""
-
-    name = "scale"
-    forms = ("scale:X",)
-
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """True for a factor from 0.5 to 2, except 1."""
-        try:
-            factor = float(argument or "")
-        except ValueError:
-            return False
-        return MIN_FACTOR <= factor <= MAX_FACTOR and factor != 1
-
-    def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        factor = float(self.argument or "")
-        clause = f"the room is {factor:g} times as large"
-        return self.of_room(question, room, [self.edit(room, 0.0, factor)], clause)
-
-
-class Rotate(WholeRoomPlan):
-    """Rotates the room about its centre, together with the start pose. No answer changes."""
-
-    name = "rotate"
-    forms = ("rotate[:DEGREES]",)
-
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """True for an angle in degrees, or no argument for 90."""
-        try:
-            degrees = float(argument or 90)
-        except ValueError:
-            return False
-        return argument != "" and math.isfinite(degrees) and degrees % 360 != 0
-
-    def counterpart(self, question: Question, room: ChangeableRoom, seed: int) -> Question:
-        degrees = float(self.argument or 90)
-        clause = f"the room is turned by {degrees:g} degrees"
-        return self.of_room(question, room, [self.edit(room, degrees, 1.0)], clause)

@@ -1,30 +1,22 @@
-"""Changes of the wording (`--change order`, `letters`, `units`, `inverse`, `names`). The room stays the same."""
+"""Changes of the wording (`--change order`, `names`). The room stays the same."""
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Change, Question
-from render_agent.tasks.counterfactual.change_plan import ChangePlan, computed_truth
+from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
-from render_agent.tasks.exact_solver import METRES, UNIT, length_unit, true_answer
 from render_agent.tasks.mentions import subjects
-from render_agent.tasks.question_types import DIRECTION_TYPES
-
-SHORT_UNITS = {"m": "meters", "cm": "centimeters", "ft": "feet"}
-
-OTHER_SIDE = {"left": "right", "right": "left"}
 
 
 class Rewording(NamedTuple):
     question: Question  # the question in its new wording
     clause: str
     meaning: tuple[tuple[str, str], ...] = ()  # as in `Change.meaning`; empty for numbers
-    factor: float = 1.0
 
 
 class WordingPlan(ChangePlan):
@@ -34,25 +26,19 @@ class WordingPlan(ChangePlan):
         if question.ground_truth is None:
             raise NoCounterpartError("the question has no ground truth")
         rewording = self.reword(question, seed)
-        before = question.ground_truth
-        truth = next((new for new, old in rewording.meaning if old == question.ground_truth), None)
-        if not rewording.meaning:  # a number: computed from boxes if possible, otherwise converted
-            truth = f"{float(question.ground_truth) / rewording.factor:.4g}"
-            with suppress(NoCounterpartError):
-                before = computed_truth(question, room)
-                truth = true_answer(rewording.question, room.facts) if room.facts else truth
+        truths = {old: new for new, old in rewording.meaning}
+        truth = truths.get(question.ground_truth) if truths else question.ground_truth
         if truth is None:
-            raise NoCounterpartError("the ground truth cannot be converted to the new wording")
+            raise NoCounterpartError("the ground truth is none of the options")
         change = Change(
             kind=self.label,
             original_id=question.id,
             changes_answer=False,
             description=rewording.clause,
             reason="only the wording changes",
-            original_truth=before,
+            original_truth=question.ground_truth,
             scene=question.scene,
             option_letters=rewording.meaning,
-            factor=rewording.factor,
         )
         name = f"{question.id}-{self.label.replace(':', '-')}"
         return replace(rewording.question, id=name, ground_truth=truth, change=change)
@@ -86,70 +72,6 @@ class Order(WordingPlan):
         meaning = tuple(zip(original, rotation, strict=True))
         clause = "the options are in another order"
         return Rewording(replace(question, options=texts), clause, meaning)
-
-
-class Letters(WordingPlan):
-    """Removes the letters of the options, so that the answer is one of the texts."""
-
-    name = "letters"
-    forms = (name,)
-
-    def reword(self, question: Question, seed: int) -> Rewording:
-        """Return the question with its options listed in the text."""
-        options = _options(question)
-        words = ", ".join(options.values())
-        text = f"{question.text}\nAnswer with one of these, in words: {words}."
-        meaning = tuple((word, letter) for letter, word in options.items())
-        open_question = replace(question, text=text, options=(), answer_form="text")
-        return Rewording(open_question, "the options have no letters", meaning)
-
-
-class Units(WordingPlan):
-    """Asks for a length or an area in another unit."""
-
-    name = "units"
-    forms = ("units:m|cm|ft",)
-
-    @classmethod
-    def accepts(cls, argument: str | None) -> bool:
-        """True for a known unit."""
-        return argument in SHORT_UNITS
-
-    def reword(self, question: Question, seed: int) -> Rewording:
-        unit = SHORT_UNITS[self.argument or ""]
-        if (current := length_unit(question)) is None:
-            raise NoCounterpartError("the question names no unit of length")
-        old, is_square = current
-        if old == unit:
-            raise NoCounterpartError(f"the question already asks for {unit}")
-        text = UNIT.sub(lambda match: f"{match[1] or ''}{unit}", question.text, 1)
-        factor = (METRES[unit] / METRES[old]) ** (2 if is_square else 1)
-        clause = f"{'square ' if is_square else ''}{unit} are requested instead of {old}"
-        return Rewording(replace(question, text=text), clause, factor=factor)
-
-
-class Inverse(WordingPlan):
-    """Exchanges the faced object and the target, so that left becomes right."""
-
-    name = "inverse"
-    forms = (name,)
-
-    def reword(self, question: Question, seed: int) -> Rewording:
-        """Return the question with the last two objects exchanged."""
-        names = subjects(question)
-        if question.type not in DIRECTION_TYPES or len(names) != 3:
-            raise NoCounterpartError("the question does not ask for a direction")
-        options = _options(question)
-        by_text = {text: letter for letter, text in options.items()}
-        meaning = []
-        for letter, text in options.items():
-            mirror_text = re.sub("left|right", lambda side: OTHER_SIDE[side[0]], text)
-            if mirror_text not in by_text:
-                raise NoCounterpartError("an option has no mirror image among the options")
-            meaning.append((letter, by_text[mirror_text]))
-        text = _exchange(question, names[1], names[2])
-        clause = f"the {names[1]} and the {names[2]} change places in the question, so left becomes right"
-        return Rewording(replace(question, text=text), clause, tuple(meaning))
 
 
 class Names(WordingPlan):

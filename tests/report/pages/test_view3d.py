@@ -99,7 +99,9 @@ def page_file(tmp_path_factory):
     """Return the page of a question with several turns and a counterpart."""
     if not (ASSETS / "view3d.js").is_file():
         pytest.skip("the 3D view is not built here: see scripts/view3d/build")
-    folder = run_rooms(tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("rotate",))
+    folder = run_rooms(
+        tmp_path_factory.mktemp("in3d"), id=("3",), max_turns=4, change=("move:other",)
+    )
     return build_index(folder).parent / "questions" / "3.html"
 
 

@@ -301,11 +301,13 @@ def test_example_runs(tmp_path):
     assert {row["status"] for row in rows} == {"complete"}
 
 
-def test_sweep_in_the_docs_is_valid(tmp_path):
-    output = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
-    (tmp_path / "a.yaml").write_text(output.split("```yaml\n")[1].split("```")[0])
+def test_sweep_in_the_docs_is_the_example(tmp_path):
+    page = (EXAMPLE.parents[1] / "docs" / "how-to" / "sweep.md").read_text("utf-8")
+    grid, runs = (part.split("```")[0] for part in page.split("```yaml\n")[1:3])
+    assert grid in EXAMPLE.read_text("utf-8")
+    (tmp_path / "a.yaml").write_text(grid + runs)
     sweep_plan = read_sweep(tmp_path / "a.yaml", {}, tmp_path)
-    assert len(sweep_plan.cells) == 4 * 2 + 1
+    assert len(sweep_plan.cells) == 6 * 2 + 1
     assert sweep_plan.baseline == "views=free, max_turns=9"
     assert sweep_plan.cells[-1].label == "mirrored rooms"
 
