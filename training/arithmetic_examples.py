@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from render_agent.tasks.exact_solver import DIRECTION_NAMES, quadrant
+from render_agent.tasks.box_answers import DIRECTION_NAMES, quadrant
 from render_agent_lab.expert.derive import (
     BEARING_STEPS,
     Knowledge,

@@ -27,8 +27,8 @@ from render_agent.dialogue.chat import assistant
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
 from render_agent.scans.boxes import OrientedBox
-from render_agent.tasks.exact_solver import DIRECTION_NAMES
-from render_agent.tasks.mentions import base_question_type
+from render_agent.tasks.box_answers import DIRECTION_NAMES
+from render_agent.tasks.question_types import base_question_type
 from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.expert.derive import (
     Knowledge,

@@ -13,7 +13,7 @@ from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeReque
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Request, limit_reply
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 
 def ask_beliefs(

@@ -11,22 +11,8 @@ from render_agent.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox
-from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import Facts
-from render_agent.tasks.mentions import base_question_type, named_categories
-from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
-
-SIZE_TYPE = "object_size_estimation"  # answered from the length in the belief, not from positions
-
-# Question types that a map can answer, so neither route planning nor appearance order.
-SOLVED_TYPES = (
-    COUNTING_TYPE,
-    SIZE_TYPE,
-    "object_abs_distance",
-    "object_rel_distance",
-    "object_rel_direction",
-    ROOM_SIZE_TYPE,
-)
+from render_agent.tasks.question_types import named_categories, true_answer, type_of
 
 UNKNOWN_LENGTH_METRES = 0.5  # assumed if neither the belief nor a true box gives a size
 
@@ -38,17 +24,17 @@ def own_answer(question: Question, belief: Belief, boxes: Boxes) -> str | None:
     believed object therefore takes the shape of the nearest true object of its category, moved to the believed
     position. Errors then reflect positions only.
     """
-    kind = base_question_type(question)
-    if kind not in SOLVED_TYPES:
+    kind = type_of(question)
+    if kind.solve is None:
         return None
-    if kind == ROOM_SIZE_TYPE:
+    if kind.needs == "room":
         return None if belief.area is None else true_answer(question, Facts({}, belief.area, {}))
     has_counts = belief.counts is not None
-    if belief.objects is None and not (has_counts and kind == COUNTING_TYPE):
+    if belief.objects is None and not (has_counts and kind.needs == "every object"):
         return None
     names = named_categories(question)
     counts = {name: belief.count(name) if has_counts else len(belief.of(name)) for name in names}
-    if kind == SIZE_TYPE:
+    if kind.from_sizes:
         shapes = {
             name: [
                 _cube(believed_object, believed_object.length)

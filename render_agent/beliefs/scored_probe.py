@@ -16,7 +16,7 @@ from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, SceneFrame, place_facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,9 @@ def _provided_parts(
         yield "benchmark", config.benchmark
     for metric in sorted({q.metric for q in questions if q.metric is not None}):
         yield "metric", metric
+    packaged_types = registry.package_names("question type")
+    for name in sorted({question.type for question in questions} & {*packaged_types}):
+        yield "question type", name
     for verifier in parts.verifiers:
         yield "verifier", verifier.name
     yield "view policy", config.views

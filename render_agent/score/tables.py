@@ -23,12 +23,12 @@ from render_agent.score.summary import (
     row_names,
 )
 from render_agent.tasks.question_types import (
-    ANSWER_FORMS,
-    DIRECTION,
     DIRECTION_TYPES,
     ORDER,
+    answer_form_of,
     type_label,
 )
+from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.console import PlainTable
 
 # count in the results -> label in a caption, in display order
@@ -231,7 +231,7 @@ def changed_table(comparison: Mapping[str, Any]) -> PlainTable:
 def _changed_answer(entry: Mapping[str, Any], side: str) -> str:
     """Return the answer of a run to a changed question, with its score unless it is a choice."""
     answer, score = entry[side]["answer"] or "–", entry[side]["score"]
-    is_choice = ANSWER_FORMS.get(entry["type"]) == "letter"
+    is_choice = answer_form_of(entry["type"]) == "letter"
     return answer if is_choice else f"{answer} ({100 * score:.0f} %)"
 
 

@@ -9,3 +9,17 @@ BENCHMARKS = {
     "openeqa": "render_agent.tasks.scan_benchmarks:OPENEQA",
     "revsi": "render_agent.tasks.scan_benchmarks:REVSI",
 }
+
+# question type -> record; these are VSI-Bench's, in the order of its tables
+QUESTION_TYPES = {
+    "object_counting": "render_agent.tasks.vsibench_types:COUNTING",
+    "object_abs_distance": "render_agent.tasks.vsibench_types:ABSOLUTE_DISTANCE",
+    "object_size_estimation": "render_agent.tasks.vsibench_types:OBJECT_SIZE",
+    "room_size_estimation": "render_agent.tasks.vsibench_types:ROOM_SIZE",
+    "object_rel_distance": "render_agent.tasks.vsibench_types:RELATIVE_DISTANCE",
+    "object_rel_direction_easy": "render_agent.tasks.vsibench_types:DIRECTION_EASY",
+    "object_rel_direction_medium": "render_agent.tasks.vsibench_types:DIRECTION_MEDIUM",
+    "object_rel_direction_hard": "render_agent.tasks.vsibench_types:DIRECTION_HARD",
+    "route_planning": "render_agent.tasks.vsibench_types:ROUTE",
+    "obj_appearance_order": "render_agent.tasks.vsibench_types:APPEARANCE_ORDER",
+}

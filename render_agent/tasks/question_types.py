@@ -1,73 +1,60 @@
-"""Question types of VSI-Bench and ReVSI: answer forms, metrics, and grouping into tasks."""
+"""Looks up question types by name, and answers questions about questions: metric, names, and the answer from boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from functools import cache
 
+from render_agent import registry
 from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.question import Question
+from render_agent.tasks import QUESTION_TYPES
+from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.question_type import QuestionType
+from render_agent.tasks.vsibench_types import DIRECTION, REVSI_TASKS
 
-COUNTING_TYPE = "object_counting"
-ROOM_SIZE_TYPE = "room_size_estimation"
 ORDER = "obj_appearance_order"
 
-NUMBER_TYPES = (
-    COUNTING_TYPE,
-    "object_abs_distance",
-    "object_size_estimation",
-    ROOM_SIZE_TYPE,
-)
-DIRECTION_TYPES = (
-    "object_rel_direction_easy",
-    "object_rel_direction_medium",
-    "object_rel_direction_hard",
-)
-CHOICE_TYPES = (
-    "object_rel_distance",
-    *DIRECTION_TYPES,
-    "route_planning",
-    ORDER,
-)
-TYPES = NUMBER_TYPES + CHOICE_TYPES  # all types of VSI-Bench
-
-ANSWER_FORMS: Mapping[str, AnswerForm] = {
-    **dict.fromkeys(NUMBER_TYPES, "number"),
-    **dict.fromkeys(CHOICE_TYPES, "letter"),
-}
-
-TYPE_METRICS: Mapping[str, str] = {
-    **dict.fromkeys(NUMBER_TYPES, "mean-relative-accuracy"),
-    COUNTING_TYPE: "count-accuracy",
-    **dict.fromkeys(CHOICE_TYPES, "accuracy"),
-    **dict.fromkeys(DIRECTION_TYPES, "direction-accuracy"),
-}
-
-# default metrics of question types without an entry in TYPE_METRICS
+# Default metric by answer form, for questions whose type has no record.
 FORM_METRICS: Mapping[AnswerForm, str] = {
     "letter": "accuracy",
     "number": "mean-relative-accuracy",
     "text": "first-word",
 }
 
-DIRECTION = "object_rel_direction"  # task that consists of the types of relative direction
+UNKNOWN = QuestionType(name="", label="", answer_form="text", metric=FORM_METRICS["text"])
 
-_WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
 
-# ReVSI task -> its types, as in lmms-eval (tasks/revsi); a task's score is the mean over its types
-REVSI_TASKS: Mapping[str, tuple[str, ...]] = {
-    DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
-    "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
-    "object_counting": ("object_counting_single", "object_counting_multiple"),
-    "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
+BUILT_IN: Mapping[str, QuestionType] = {
+    name: registry.load("question type", name) for name in QUESTION_TYPES
 }
 
-REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
-REVSI_NUMBERS = (
-    *REVSI_TASKS["object_counting"],
-    "object_abs_distance",
-    "object_size_estimation",
-    *REVSI_TASKS["room_size_estimation"],
-)
+
+def all_types() -> Mapping[str, QuestionType]:
+    """Return all types by name, in the order of tables: VSI-Bench's, then those of packages."""
+    return _with_packaged(tuple(registry.package_names("question type")))
+
+
+@cache
+def _with_packaged(names: tuple[str, ...]) -> Mapping[str, QuestionType]:
+    return {**BUILT_IN, **{name: registry.load("question type", name) for name in names}}
+
+
+def find_type(name: str) -> QuestionType:
+    """Return the record of a type; for an unknown name with a difficulty suffix, that of the name without it; else UNKNOWN."""
+    types = all_types()
+    return types.get(name) or types.get(_base(name)) or UNKNOWN
+
+
+def type_of(question: Question) -> QuestionType:
+    """Return the record of a question's type."""
+    return find_type(question.type)
+
+
+TYPES = tuple(name for name, record in BUILT_IN.items() if record.in_vsi_bench)
+CHOICE_TYPES = tuple(name for name in TYPES if BUILT_IN[name].answer_form == "letter")
+NUMBER_TYPES = tuple(name for name in TYPES if BUILT_IN[name].answer_form == "number")
+DIRECTION_TYPES = tuple(name for name in TYPES if BUILT_IN[name].task == DIRECTION)
 
 # task -> its types; every other type is its own task
 COMPOSITES: Mapping[str, tuple[str, ...]] = {
@@ -78,32 +65,17 @@ COMPOSITES: Mapping[str, tuple[str, ...]] = {
 # type -> its task, the inverse of COMPOSITES
 PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
 
-# tasks and question types, named as in the VSI-Bench paper
-TYPE_LABELS = {
-    "object_counting": "object count",
-    "object_abs_distance": "absolute distance",
-    "object_size_estimation": "object size",
-    "room_size_estimation": "room size",
-    "object_rel_distance": "relative distance",
-    DIRECTION: "relative direction",
-    "object_rel_direction_easy": "relative direction, easy",
-    "object_rel_direction_medium": "relative direction, medium",
-    "object_rel_direction_hard": "relative direction, hard",
-    "route_planning": "route plan",
-    "obj_appearance_order": "appearance order",
-}
-
-# words of a label or an identifier, such as "room size" -> the type or task
-_BY_WORDS = {
-    words: name
-    for name in (*TYPES, DIRECTION)
-    for words in (TYPE_LABELS[name], name.replace("_", " "))
-}
+TASK_LABELS = {DIRECTION: "relative direction"}
 
 
 def type_named(name: str) -> str:
     """Return the type or task that tables and pages print under this name; other names are returned unchanged."""
-    return _BY_WORDS.get(" ".join(name.replace("_", " ").lower().split()), name)
+    words = " ".join(name.replace("_", " ").lower().split())
+    labels = {kind: record.label for kind, record in all_types().items()} | TASK_LABELS
+    for kind, label in labels.items():
+        if words in (label, kind.replace("_", " ")):
+            return kind
+    return name
 
 
 def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
@@ -116,20 +88,75 @@ def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
 
 def type_label(name: str) -> str:
     """Return the name of a question type or task for people."""
-    return TYPE_LABELS.get(name, name.replace("_", " "))
+    record = all_types().get(name)
+    return TASK_LABELS.get(name, name.replace("_", " ")) if record is None else record.label
 
 
 def sort_types(types: Iterable[str]) -> list[str]:
-    """Sort question types: VSI-Bench's in their order, then all others by name."""
+    """Sort question types: those with a record in their order, then all others by name."""
     types = set(types)
-    return [*(kind for kind in TYPES if kind in types), *sorted(types.difference(TYPES))]
+    known = all_types()
+    return [*(kind for kind in known if kind in types), *sorted(types.difference(known))]
+
+
+def answer_form_of(name: str) -> AnswerForm | None:
+    """Return the answer form of a type; None if it has no record."""
+    record = all_types().get(name)
+    return None if record is None else record.answer_form
 
 
 def metric_name(question: Question) -> str:
     """Return a question's metric: its own, or the default for its type or answer form."""
     if question.metric is not None:
         return question.metric
-    form = ANSWER_FORMS.get(question.type)
-    if form == question.answer_form:
-        return TYPE_METRICS[question.type]
+    record = all_types().get(question.type)
+    if record is not None and record.answer_form == question.answer_form:
+        return record.metric
     return FORM_METRICS[question.answer_form]
+
+
+def subjects(question: Question) -> list[str]:
+    """Return the categories that the question is about, in the order of its pattern.
+
+    The result is a single empty name if the question does not match the pattern of its type.
+    """
+    return type_of(question).find_subjects(question.text)
+
+
+def named_categories(question: Question) -> tuple[str, ...]:
+    """Return the distinct categories that the question names, in lower case and in order of appearance.
+
+    Includes the objects to choose from. The result is empty for room sizes and for questions that match no template.
+    """
+    kind = type_of(question)
+    names = [
+        *kind.find_subjects(question.text),
+        *kind.find_choices(question.text),
+        *kind.find_names(question),
+    ]
+    return tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
+
+
+def base_question_type(question: Question) -> str:
+    """Return the type of a question without its difficulty suffix."""
+    return _base(question.type)
+
+
+def _base(name: str) -> str:
+    return name.removesuffix("_easy").removesuffix("_medium").removesuffix("_hard")
+
+
+def true_answer(question: Question, facts: Facts) -> str | None:
+    """Return the answer computed from the boxes: a letter, a text without options, or a number in the unit asked for;
+    None if unclear.
+
+    Sizes are the longest axes of boxes. Distances are between the closest points of two boxes, and directions between
+    their centres. Routes and appearance orders cannot be computed from boxes.
+    """
+    solve = type_of(question).solve
+    return None if solve is None else solve(question, facts, subjects(question))
+
+
+def is_clear(question: Question, facts: Facts) -> bool:
+    """Return True if the answer would stay the same if the boxes were slightly displaced."""
+    return type_of(question).is_clear(question, facts, subjects(question))

@@ -22,7 +22,7 @@ from render_agent.dialogue.answer import (
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError
 from render_agent.options import VSIBENCH
-from render_agent.tasks.question_types import ANSWER_FORMS, TYPES, type_named
+from render_agent.tasks.question_types import all_types, answer_form_of, type_named
 from render_agent.util.numbers import is_number
 from render_agent.util.reasons import reason_of, short_repr
 from render_agent.util.sanitize import is_plain
@@ -145,12 +145,13 @@ def _answer_form(kind: str, metric: str | None) -> AnswerForm:
     if metric is not None:
         form: AnswerForm = registry.load("metric", metric).form
         return form
-    if kind not in ANSWER_FORMS:
+    form_of_type = answer_form_of(kind)
+    if form_of_type is None:
         raise QuestionsError(
-            f"unknown question type {short_repr(kind)}. Use one of {', '.join(TYPES)}, or add a column"
+            f"unknown question type {short_repr(kind)}. Use one of {', '.join(all_types())}, or add a column"
             " 'metric'."
         )
-    return ANSWER_FORMS[kind]
+    return form_of_type
 
 
 def _check_form(kind: str, form: AnswerForm, options: Sequence[str], truth: str) -> None:

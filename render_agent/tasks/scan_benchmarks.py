@@ -16,10 +16,10 @@ from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPo
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.tasks.question_files import read_rows
-from render_agent.tasks.question_types import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.tasks.rooms import refuse_vsibench_options
 from render_agent.tasks.rows import check_name, is_finite, question_from_row
 from render_agent.tasks.vsibench import ScannedBenchmark
+from render_agent.tasks.vsibench_types import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import parse_json, read_bounded
 

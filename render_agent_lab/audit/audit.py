@@ -23,7 +23,7 @@ from render_agent.score.chance import FALLBACK_ANSWERS, format_answer, most_freq
 from render_agent.score.intervals import Estimate, add_holm, make_estimates
 from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 FOLDS, TREES = 5, 100
 

@@ -19,9 +19,8 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import OrientedBox, distance
 from render_agent.scans.camera import wrap_degrees
-from render_agent.tasks.exact_solver import DIRECTION_NAMES, side, side_or_back
-from render_agent.tasks.mentions import base_question_type, named_categories
-from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.box_answers import DIRECTION_NAMES, side, side_or_back
+from render_agent.tasks.question_types import base_question_type, named_categories, type_of
 
 UNKNOWN = "?"  # replaces the position of an object that has not been seen yet
 
@@ -105,7 +104,7 @@ def derive_answer(question: Question, knowledge: Knowledge) -> str:
     if not names or not all(knowledge.boxes.get(name) for name in names):
         return ""
     kind = base_question_type(question)
-    if kind == COUNTING_TYPE:
+    if type_of(question).needs == "every object":
         return f"{len(knowledge.boxes[names[0]])} seen"
     if kind == "object_size_estimation":
         return "size"
@@ -124,7 +123,7 @@ def derive_answer(question: Question, knowledge: Knowledge) -> str:
 
 def make_reasoning(question: Question, knowledge: Knowledge, *, final: bool) -> Reasoning:
     """Return the reasoning of a reply. A final reply includes the derivation of its answer."""
-    if question.type == ROOM_SIZE_TYPE:
+    if type_of(question).needs == "room":
         return Reasoning(format_rooms(knowledge.extents), "")
     places = format_positions(question, knowledge.spots())
     derivation = derive_answer(question, knowledge) if final else ""

@@ -18,8 +18,7 @@ from render_agent.options import RunConfig
 from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
-from render_agent.tasks.exact_solver import true_answer
-from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import true_answer, type_of
 from render_agent.views.stress.mirrored import mirrored_ground_truth, names_sides
 from render_agent_lab.expert.derive import (
     Knowledge,
@@ -123,7 +122,7 @@ class Expert:
         home = self.homes.get(question.scene)
         if home is None:
             return False
-        return question.type == ROOM_SIZE_TYPE or home.categories.issuperset(
+        return type_of(question).needs == "room" or home.categories.issuperset(
             question_categories(question) or ("",)
         )
 
@@ -150,7 +149,7 @@ class Expert:
             return None
         if self.makes_wrong_turns and is_wrong_turn(question.id, self.seed, request.turn):
             return wrong_turn(question.id, self.seed, request.turn)
-        if question.type == ROOM_SIZE_TYPE:
+        if type_of(question).needs == "room":
             return None
         situation = Situation(
             question_categories(question),
@@ -161,7 +160,7 @@ class Expert:
         )
         return (
             situation.next_counting_move()
-            if question.type == COUNTING_TYPE
+            if type_of(question).needs == "every object"
             else situation.next_move()
         )
 

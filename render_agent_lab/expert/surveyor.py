@@ -27,8 +27,8 @@ from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import AnyCamera, FloatArray
 from render_agent.scans.scene import Scene
 from render_agent.score.chance import frequent_answers
-from render_agent.tasks.exact_solver import DIRECTION_NAMES, side
-from render_agent.tasks.mentions import base_question_type, subjects
+from render_agent.tasks.box_answers import DIRECTION_NAMES, side
+from render_agent.tasks.question_types import base_question_type, subjects
 from render_agent.views.measurement import (
     SceneObject,
     ScenePoint,

@@ -18,7 +18,7 @@ from PIL import Image
 
 from render_agent.dialogue.question import Question
 from render_agent.scans.camera import Camera, MapCamera
-from render_agent.tasks.mentions import base_question_type, named_categories
+from render_agent.tasks.question_types import base_question_type, named_categories
 from render_agent_lab.learned_verifier.encoder import Encoder, EncoderInput, Floats
 
 VERSION = 1  # incremented when the features of an image change

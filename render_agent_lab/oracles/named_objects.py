@@ -14,7 +14,7 @@ from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts, place_facts
 from render_agent.tasks.input_files import InputFile, annotation_files
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 from render_agent.views.view_policies.tour import shortest_order, tour
 from render_agent.views.view_policies.view_policy import (
     AdditionalViews,

@@ -21,8 +21,7 @@ from render_agent.render.visibility.room_visibility import (
 from render_agent.runs.build import Parts
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.mentions import base_question_type, named_categories
-from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import named_categories, type_of
 
 Thing = str | int  # a category, or the index of a box if every object of the category counts
 
@@ -31,7 +30,7 @@ def as_things(question: Question, room: RoomVisibility, boxes: Iterable[int]) ->
     """Map boxes to the things that a question is about: when counting, the boxes themselves; otherwise their
     categories.
     """
-    if base_question_type(question) == COUNTING_TYPE:
+    if type_of(question).needs == "every object":
         return frozenset(boxes)
     return frozenset(room.labels[number] for number in boxes)
 
@@ -74,7 +73,7 @@ class QuestionVisibility:
         """
         names = named_categories(question)
         facts = self.facts.get(question.scene)
-        if facts is None or not names or base_question_type(question) in (ROOM_SIZE_TYPE, ORDER):
+        if facts is None or not names or type_of(question).needs in ("room", "video"):
             return frozenset()
         labels = {label.lower() for label, category_boxes in facts.boxes.items() if category_boxes}
         if not labels.issuperset(names):

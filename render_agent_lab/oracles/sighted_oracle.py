@@ -26,9 +26,8 @@ from render_agent.render.visibility.room_visibility import clearly_visible_boxes
 from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
-from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import load_facts
-from render_agent.tasks.question_types import COUNTING_TYPE, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import true_answer, type_of
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 # Reasoning of the reply, by the result of `was_shown`.
@@ -166,11 +165,13 @@ def shown_facts(
         {place: 0 for place, number in enumerate(box_numbers) if number in clear_boxes},
     )
     coverage = (
-        room.coverage(views, visibility.renderer) if question.type == ROOM_SIZE_TYPE else None
+        room.coverage(views, visibility.renderer) if type_of(question).needs == "room" else None
     )
     was_shown = saw_all_objects(question, first_turns, coverage)
     answer = true_answer(question, room.facts) if was_shown else None
-    return ShownFacts(was_shown, answer, len(clear_boxes) if question.type == COUNTING_TYPE else 0)
+    return ShownFacts(
+        was_shown, answer, len(clear_boxes) if type_of(question).needs == "every object" else 0
+    )
 
 
 def sighted_oracle(

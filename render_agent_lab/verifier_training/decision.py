@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
-from render_agent.tasks.mentions import base_question_type
-from render_agent.tasks.question_types import ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import type_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +69,7 @@ def good_moves(
     if (found > 0).any():
         good: NDArray[np.bool_] = found > 0
         return good
-    if np.isfinite(found).any() or base_question_type(question) == ROOM_SIZE_TYPE:
+    if np.isfinite(found).any() or type_of(question).needs == "room":
         return np.asarray((surface >= MIN_NEW_SURFACE) & (surface >= NEAR_BEST * surface.max()))
     labels = np.zeros(len(found), bool)
     if right is not None:

@@ -18,6 +18,7 @@ from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.tasks.benchmark import Benchmark
+from render_agent.tasks.question_type import QuestionType
 from render_agent.tasks.selection import question_files
 
 PROJECT = """
@@ -117,6 +118,7 @@ from pathlib import Path
 from render_agent import bundled_rooms
 from render_agent.dialogue.question import Question
 from render_agent.tasks.benchmark import Benchmark
+from render_agent.tasks.question_type import QuestionType
 class Odd(Benchmark):
     def questions(self, config):
         return [Question("a", "odd", "odd", "room07", "odd", "How many?", "number", ground_truth="1")]
@@ -173,7 +175,8 @@ def test_doctor_lists_plugins(install_plugin, monkeypatch, tmp_path):
 )
 def test_built_in_parts_can_be_loaded(kind, name):
     part = registry.load(kind, name)
-    assert isinstance(part, Benchmark) if kind == "benchmark" else callable(part)
+    records = {"benchmark": Benchmark, "question type": QuestionType}
+    assert isinstance(part, records[kind]) if kind in records else callable(part)
     assert registry.package(kind, name) is None
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from factories.runs import MAPPER, finish_run
-from render_agent.beliefs.own_answer import SOLVED_TYPES
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Request
@@ -27,7 +26,7 @@ from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.tasks.mentions import base_question_type
+from render_agent.tasks.question_types import type_of
 from render_agent.util.numbers import is_number
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle, shown_facts
@@ -178,9 +177,7 @@ def run_policy(name: str, output: Path, **options: Any) -> dict[str, Any]:
     for state in states:
         found = diagnoses[state.id]
         branches[str(found.cause)] += 1
-        if not fault.any and not (
-            found.saw_all and base_question_type(state.question) in SOLVED_TYPES
-        ):
+        if not fault.any and not (found.saw_all and type_of(state.question).solve is not None):
             continue
         expected += 1
         right += found.cause in ((branch,) if found.saw_all else NEVER_SEEN)

@@ -33,7 +33,7 @@ from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run
 from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE
 from render_agent.tasks.question_files import load_questions
-from render_agent.tasks.question_types import TYPE_LABELS
+from render_agent.tasks.question_types import BUILT_IN, TASK_LABELS
 
 ARCHITECTURE = read("architecture.md")
 
@@ -173,7 +173,7 @@ def test_labels_match_their_page():
     scores = {OFFICIAL_RAW: VSI_BENCH_SCORE} | MEAN_NAMES
     tables = {
         "Scores": scores,
-        "Question types": TYPE_LABELS,
+        "Question types": {name: record.label for name, record in BUILT_IN.items()} | TASK_LABELS,
         "Statuses": {str(status): label for status, label in STATUS_LABELS.items()},
         "Causes": {str(cause): cause.label for cause in Cause},
         "Runs": HEADINGS,

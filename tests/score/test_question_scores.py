@@ -8,7 +8,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.score.questions import is_scorable, metric_of, score_answer
 from render_agent.score.summary import MEAN_OF_TASKS, VSI_BENCH_SCORE, row_names
-from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_METRICS, metric_name
+from render_agent.tasks.question_types import BUILT_IN, metric_name
 
 COUNT = Question(
     "1", "rooms", "rooms", "a", "object_counting", "How many?", "number", ground_truth="4"
@@ -32,9 +32,11 @@ def test_metric_of_question(changes, name):
 
 
 def test_metric_form_matches_answer_form():
-    for kind, form in ANSWER_FORMS.items():
-        assert metric_of(replace(COUNT, type=kind, answer_form=form)).form == form
-    assert ANSWER_FORMS.keys() == TYPE_METRICS.keys()
+    for kind, record in BUILT_IN.items():
+        assert (
+            metric_of(replace(COUNT, type=kind, answer_form=record.answer_form)).form
+            == record.answer_form
+        )
 
 
 def test_parser_applies_unless_question_names_a_metric():

@@ -18,7 +18,7 @@ from render_agent.scans.formats.ply.header import read_header
 from render_agent.scans.formats.textured import mtl, obj_file
 from render_agent.score import lmms_eval, metrics, vlmevalkit
 from render_agent.tasks.counterfactual.wordings import Names
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 from render_agent.util.redact import make_public
 from render_agent.util.sanitize import escape_name
 from render_agent_lab.expert import derive

@@ -11,8 +11,8 @@ from render_agent.errors import QuestionsError, UsageError
 from render_agent.runs.build import build
 from render_agent.scans.boxes import boxes_overlap
 from render_agent.tasks.counterfactual.pairs import left_out
-from render_agent.tasks.exact_solver import true_answer
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.question_types import true_answer
 
 
 @pytest.fixture(scope="module")

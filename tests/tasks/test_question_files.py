@@ -10,7 +10,7 @@ from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
 from render_agent.tasks.question_files import load_questions, read_rows
-from render_agent.tasks.question_types import ANSWER_FORMS, TYPE_LABELS, TYPES
+from render_agent.tasks.question_types import BUILT_IN, TYPES
 
 CHOICE = {
     "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",
@@ -274,11 +274,11 @@ def test_data_set_is_optional_except_for_vsibench(tmp_path):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_question_types_may_have_the_names_that_tables_print(tmp_path, name):
-    letter = ANSWER_FORMS[name] == "letter"
+    letter = BUILT_IN[name].answer_form == "letter"
     for printed in (
         name,
-        TYPE_LABELS[name],
-        TYPE_LABELS[name].capitalize(),
+        BUILT_IN[name].label,
+        BUILT_IN[name].label.capitalize(),
         name.replace("_", " "),
     ):
         path = write(tmp_path, [(CHOICE if letter else NUMBER) | {"question_type": printed}])

@@ -9,7 +9,7 @@ from factories.runs import play, transcripts
 from render_agent.dialogue import wording
 from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.tasks.exact_solver import DIRECTION_NAMES
+from render_agent.tasks.box_answers import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, load_rooms
 from render_agent_lab.expert.derive import question_categories
 from training.choices import (

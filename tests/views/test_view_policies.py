@@ -23,7 +23,7 @@ from render_agent.scans.camera import vertical_from_horizontal
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.tasks.ground_truth import load_facts, place_facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.views.view_policies.coverage import cover
 from render_agent.views.view_policies.tour import tour

@@ -20,7 +20,7 @@ from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.options import RunConfig
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 
 @dataclass(eq=False)

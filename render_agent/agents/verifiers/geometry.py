@@ -38,8 +38,7 @@ from render_agent.render.visibility.room_visibility import (
 from render_agent.scans.camera import Camera
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import InputFile, annotation_files
-from render_agent.tasks.mentions import base_question_type
-from render_agent.tasks.question_types import COUNTING_TYPE
+from render_agent.tasks.question_types import type_of
 
 # Privileged information that models do not have; recorded in config.json and noted in results.
 KNOWS = "where the named objects are"
@@ -149,7 +148,7 @@ class GeometryVerifier(Verifier):
         self, room: RoomVisibility, question: Question, views: Sequence[View]
     ) -> Coverage:
         seen_boxes = clearly_visible_boxes(question, room, views, self.renderer)
-        counts_all = base_question_type(question) == COUNTING_TYPE
+        counts_all = type_of(question).needs == "every object"
         seen_labels = set() if counts_all else {room.labels[number] for number in seen_boxes}
         missing = {
             number: room.labels[number]

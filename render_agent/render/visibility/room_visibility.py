@@ -18,7 +18,7 @@ from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, place_facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 MAX_OPEN_ROOMS = 8  # rooms whose scenes stay in memory; results are kept for all rooms
 NEAR_METRES = 0.5  # surface closer than this along the optical axis fills the image

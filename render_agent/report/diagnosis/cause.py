@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from render_agent.beliefs.own_answer import SOLVED_TYPES, own_answer
+from render_agent.beliefs.own_answer import own_answer
 from render_agent.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState, Status
@@ -15,7 +15,7 @@ from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.mentions import base_question_type, named_categories
+from render_agent.tasks.question_types import named_categories, type_of
 
 # (category, number) of boxes, at least one of which must be on the map; counting questions have one group per box
 Group = frozenset[tuple[str, int]]
@@ -63,7 +63,7 @@ def _cause_from_beliefs(
 ) -> tuple[Cause, str] | None:
     """Explain a wrong answer by the model's beliefs."""
     groups = _groups(diagnosis)
-    is_solvable = base_question_type(state.question) in SOLVED_TYPES
+    is_solvable = type_of(state.question).solve is not None
     has_boxes = diagnosis.saw_all is not None
 
     def is_right(probe: ScoredProbe) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from render_agent.dialogue.question import Question
-from render_agent.tasks.mentions import base_question_type, named_categories
-from render_agent.tasks.question_types import COUNTING_TYPE, ORDER, ROOM_SIZE_TYPE
+from render_agent.tasks.question_types import named_categories, type_of
 
 # Minimum share of the room's visible surface for room-size questions. A full turn at the centre covers 0.35 to 0.4 of a
 # bundled room, and 0.15 to 0.25 of a flat with several rooms.
@@ -19,7 +18,7 @@ def needed_objects(question: Question, categories: Sequence[str]) -> tuple[tuple
     This is the only rule for several objects with the same name: counting questions need all of them, other questions
     need one.
     """
-    if base_question_type(question) == COUNTING_TYPE:
+    if type_of(question).needs == "every object":
         return tuple((index,) for index in range(len(categories)))
     groups: dict[str, tuple[int, ...]] = {}
     for index, category in enumerate(categories):
@@ -53,10 +52,10 @@ def saw_all_objects(
     """Return whether all objects of the question were seen clearly; None if their boxes are unknown, or for an order in
     a video.
     """
-    kind = base_question_type(question)
-    if kind == ROOM_SIZE_TYPE:
+    needs = type_of(question).needs
+    if needs == "room":
         return None if coverage is None else coverage >= MIN_ROOM_COVERAGE
-    if kind == ORDER:
+    if needs == "video":
         return None
     if any(turn is None for turn in first_turns.values()):
         return False

@@ -25,7 +25,7 @@ from render_agent.scans.camera import Camera, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 
 class Visibility(NamedTuple):

@@ -16,7 +16,7 @@ from render_agent.report.candidate_scores import candidate_scores
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, place_facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 from render_agent.util.contained_paths import image_path
 
 # RGB colours

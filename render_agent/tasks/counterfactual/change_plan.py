@@ -19,10 +19,14 @@ from render_agent.tasks.counterfactual.room import (
     NoCounterpartError,
     UnsolvableError,
 )
-from render_agent.tasks.exact_solver import is_clear, true_answer
 from render_agent.tasks.ground_truth import edited_facts
-from render_agent.tasks.mentions import named_categories
-from render_agent.tasks.question_types import metric_name
+from render_agent.tasks.question_types import (
+    is_clear,
+    metric_name,
+    named_categories,
+    true_answer,
+    type_of,
+)
 
 OTHER = "other"  # argument that selects a category that the question does not name
 
@@ -104,7 +108,7 @@ def compare_answers(
     after = true_answer(question, facts)
     if after is None:
         raise NoCounterpartError("the answer in the edited room cannot be computed from boxes")
-    if question.type == "object_counting" and after == "0":
+    if type_of(question).needs == "every object" and after == "0":
         raise NoCounterpartError("the count would be 0, which cannot be scored")
     if not is_clear(question, facts):
         raise NoCounterpartError("the answer in the edited room is ambiguous")

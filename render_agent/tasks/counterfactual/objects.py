@@ -15,8 +15,7 @@ from render_agent.tasks.counterfactual.room import (
     NoCounterpartError,
     UnsolvableError,
 )
-from render_agent.tasks.mentions import named_categories, subjects
-from render_agent.tasks.question_types import COUNTING_TYPE
+from render_agent.tasks.question_types import named_categories, subjects, type_of
 
 MAX_ATTEMPTS = 2000  # edits tried per question before the question is skipped
 
@@ -38,6 +37,11 @@ def collect_possible(attempts: Iterable[Callable[[], Iterable[Entry]]]) -> Itera
             reason = reason or error
     if reason is not None and not has_results:
         raise reason
+
+
+def is_counted(question: Question) -> bool:
+    """Return True if every object of a named category matters."""
+    return type_of(question).needs == "every object"
 
 
 class ObjectPlan(ChangePlan):
@@ -82,8 +86,8 @@ class ObjectPlan(ChangePlan):
 
     def _must_change_answer(self, question: Question) -> bool:
         """Return True if only edits that change the answer qualify."""
-        is_spatial = question.type.startswith(("object_abs", "object_rel"))
-        return self.relocates and self.argument is None and is_spatial
+        changes = type_of(question).depends_on_places
+        return self.relocates and self.argument is None and changes
 
     def labels(
         self, question: Question, room: ChangeableRoom, seed: int, *, prefer_named: bool
@@ -126,7 +130,7 @@ class ObjectPlan(ChangePlan):
 
     def _refuse_count_change(self, question: Question, key: ObjectKey) -> None:
         """Raise NoCounterpartError if the question refers to a single object of a category whose count would change."""
-        if question.type != COUNTING_TYPE and key[0].lower() in named_categories(question):
+        if not is_counted(question) and key[0].lower() in named_categories(question):
             raise NoCounterpartError("the question names the category whose count would change")
 
 
@@ -138,9 +142,7 @@ class Remove(ObjectPlan):
 
     def options(self, question: Question, room: ChangeableRoom, seed: int) -> Iterator[Option]:
         """Yield the objects that can be removed."""
-        for key in self._candidates(
-            question, room, seed, prefer_named=question.type == COUNTING_TYPE
-        ):
+        for key in self._candidates(question, room, seed, prefer_named=is_counted(question)):
             self._refuse_count_change(question, key)
             yield [Edit("remove", *key)], f"one {key[0]} is removed"
 
@@ -162,7 +164,7 @@ class Add(ObjectPlan):
                 for shift in islice(room.places(key, rng, is_copy=True), 1)
             ]
 
-        keys = self._candidates(question, room, seed, prefer_named=question.type == COUNTING_TYPE)
+        keys = self._candidates(question, room, seed, prefer_named=is_counted(question))
         yield from collect_possible(partial(copies, key) for key in keys)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Change, Question
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
-from render_agent.tasks.mentions import subjects
+from render_agent.tasks.question_types import subjects, type_of
 
 
 class Rewording(NamedTuple):
@@ -82,23 +81,9 @@ class Names(WordingPlan):
 
     def reword(self, question: Question, seed: int) -> Rewording:
         """Return the question with the two ends of a distance exchanged, or with the list of choices reversed."""
-        if question.type == "object_abs_distance" and len(names := subjects(question)) == 2:
-            text = _exchange(question, *names)
-        elif question.type == "object_rel_distance":
-            text = re.sub(
-                r"(?<=of these objects \()([^)]{1,1000})(?=\))",
-                lambda match: ", ".join(match[0].split(", ")[::-1]),
-                question.text,
-            )
-        else:
+        text = type_of(question).reorder(question, subjects(question))
+        if text is None:
             raise NoCounterpartError("the order of the question's objects matters")
         meaning = tuple((letter, letter) for letter in options_by_letter(question.options))
         clause = "the objects are named in another order"
         return Rewording(replace(question, text=text), clause, meaning)
-
-
-def _exchange(question: Question, first: str, second: str) -> str:
-    """Return the text of a question with two objects exchanged."""
-    swap = {first: second, second: first}
-    pattern = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
-    return re.sub(pattern, lambda match: f"the {swap[match[1]]}", question.text)

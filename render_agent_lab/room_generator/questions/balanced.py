@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -9,29 +10,15 @@ from typing import Any
 import numpy as np
 
 from render_agent.scans.room_ground_truth import DATASET, RoomGroundTruth
-from render_agent_lab.room_generator.questions.directions import directions
+from render_agent.tasks.question_type import QuestionType
+from render_agent.tasks.question_types import all_types, find_type
 from render_agent_lab.room_generator.questions.draft import Draft
-from render_agent_lab.room_generator.questions.measures import (
-    counting_questions,
-    distance_questions,
-    nearest_of_four,
-    room_size,
-    sizes,
-)
-from render_agent_lab.room_generator.questions.routes import route_questions
 
-# Question types in the order in which they are drawn for a room, repeatedly
-TYPE_ORDER = (
-    "object_counting",
-    "object_rel_distance",
-    "object_rel_direction_easy",
-    "object_abs_distance",
-    "route_planning",
-    "object_size_estimation",
-    "object_rel_direction_medium",
-    "object_rel_direction_hard",
-    "room_size_estimation",
-)
+
+def generated_types() -> list[QuestionType]:
+    """Return the types with a generator, in the order in which they are drawn for a room, repeatedly."""
+    kinds = (kind for kind in all_types().values() if kind.generator is not None)
+    return sorted(kinds, key=lambda kind: kind.rank)
 
 
 def balanced_questions(
@@ -52,16 +39,10 @@ def balanced_questions(
 
 
 def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
-    drafts = [
-        *counting_questions(truth),
-        *sizes(truth),
-        *room_size(truth),
-        *distance_questions(truth),
-        *nearest_of_four(truth, rng),
-        *directions(truth),
-        *route_questions(truth, rng),
-    ]
-    return {kind: [draft for draft in drafts if draft.type == kind] for kind in TYPE_ORDER}
+    return {
+        kind.name: pkgutil.resolve_name(str(kind.generator))(truth, rng)
+        for kind in generated_types()
+    }
 
 
 class _Balancer:
@@ -83,20 +64,22 @@ class _Balancer:
         named: Counter[str] = Counter()
         chosen: list[Draft] = []
         while len(chosen) < max_count and any(remaining.values()):
-            for kind in TYPE_ORDER:
+            for kind in remaining:
                 if not remaining[kind] or len(chosen) == max_count:
                     continue
                 best = min(remaining[kind], key=lambda draft: self._usage(draft, named))
                 remaining[kind].remove(best)
                 named.update(best.labels)
                 named[best.type + best.answer] += 2
-                self.answers.update((best.type, part) for part in _parts(best))
+                self.answers.update(
+                    (best.type, part) for part in find_type(best.type).answer_parts(best.answer)
+                )
                 chosen.append(best)
-        return sorted(chosen, key=lambda draft: TYPE_ORDER.index(draft.type))
+        return sorted(chosen, key=lambda draft: [*drafts].index(draft.type))
 
     def _usage(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
         """Return how often the draft's answer was correct and its objects were named; lower is better."""
-        parts = _parts(draft)
+        parts = find_type(draft.type).answer_parts(draft.answer)
         usage = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
         mentions = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
         return usage, mentions
@@ -135,13 +118,3 @@ class _Balancer:
             f"{letter}. {draft.answer if letter == correct else next(texts)}" for letter in letters
         ]
         return options, correct
-
-
-def _parts(draft: Draft) -> list[str]:
-    """Return the parts of an answer to balance: directions, counts, every turn and the number of turns."""
-    if draft.type == "route_planning":
-        turns = draft.answer.split(", ")
-        # Single turns count more, so that routes with several turns are chosen more often.
-        return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
-    is_balanced = draft.type.startswith("object_rel_direction") or draft.type == "object_counting"
-    return [draft.answer] if is_balanced else []

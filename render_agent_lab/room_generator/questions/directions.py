@@ -6,13 +6,13 @@ counter-clockwise from that direction, so positive angles are to the left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 
 import numpy as np
 
 from render_agent.scans.room_ground_truth import RoomGroundTruth
-from render_agent.tasks.exact_solver import BACK_DEGREES, bearing, quadrant, side
+from render_agent.tasks.box_answers import BACK_DEGREES, bearing, quadrant, side
 from render_agent_lab.room_generator.questions.draft import Draft, only_labels
 
 MARGIN_DEGREES = 15.0  # minimum degrees between the answer and the border to another answer
@@ -40,22 +40,33 @@ SIDES_AND_BACK = *SIDES, "back"
 QUADRANTS = "front-left", "front-right", "back-left", "back-right"
 
 
-def directions(truth: RoomGroundTruth) -> list[Draft]:
-    """Return every direction question with an unambiguous answer."""
-    drafts = []
-    for names, angle in _triples(truth):
-        for kind, text, answer, options in (
-            ("easy", EASY, _clear_side(angle), SIDES),
-            ("medium", MEDIUM, _clear_side_or_back(angle), SIDES_AND_BACK),
-            ("hard", HARD, _clear_quadrant(angle), QUADRANTS),
-        ):
-            if answer is not None:
-                drafts.append(
-                    Draft(
-                        f"object_rel_direction_{kind}", text.format(*names), answer, options, names
-                    )
-                )
-    return drafts
+def easy_directions(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
+    """Return every question about left or right with an unambiguous answer."""
+    return _drafts(truth, "easy", EASY, _clear_side, SIDES)
+
+
+def medium_directions(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
+    """Return every question about left, right or back with an unambiguous answer."""
+    return _drafts(truth, "medium", MEDIUM, _clear_side_or_back, SIDES_AND_BACK)
+
+
+def hard_directions(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
+    """Return every question about the quadrant with an unambiguous answer."""
+    return _drafts(truth, "hard", HARD, _clear_quadrant, QUADRANTS)
+
+
+def _drafts(
+    truth: RoomGroundTruth,
+    kind: str,
+    text: str,
+    clear_answer: Callable[[float], str | None],  # angle in degrees -> answer; None if ambiguous
+    options: tuple[str, ...],
+) -> list[Draft]:
+    return [
+        Draft(f"object_rel_direction_{kind}", text.format(*names), answer, options, names)
+        for names, angle in _triples(truth)
+        if (answer := clear_answer(angle)) is not None
+    ]
 
 
 def _clear_side(angle: float) -> str | None:

@@ -15,7 +15,7 @@ MIN_DIFFERENCE = 0.15  # minimum metres between the distances of any two options
 MAX_COUNT = 12  # larger counts are not asked for
 
 
-def counting_questions(truth: RoomGroundTruth) -> list[Draft]:
+def counting_questions(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
     """Return counting questions about labels with at least two objects."""
     return [
         Draft(
@@ -29,7 +29,7 @@ def counting_questions(truth: RoomGroundTruth) -> list[Draft]:
     ]
 
 
-def sizes(truth: RoomGroundTruth) -> list[Draft]:
+def sizes(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
     """Return questions about the longest dimension of an object, in whole centimetres."""
     return [
         Draft(
@@ -43,7 +43,7 @@ def sizes(truth: RoomGroundTruth) -> list[Draft]:
     ]
 
 
-def room_size(truth: RoomGroundTruth) -> list[Draft]:
+def room_size(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
     """Return the question about the total floor area, in square metres with one decimal."""
     text = (
         "What is the size of this room (in square meters)? \n"
@@ -52,7 +52,7 @@ def room_size(truth: RoomGroundTruth) -> list[Draft]:
     return [Draft("room_size_estimation", text, f"{truth.area:.1f}")]
 
 
-def distance_questions(truth: RoomGroundTruth) -> list[Draft]:
+def distance_questions(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
     """Return questions about the distance of two objects, in metres with one decimal."""
     drafts = []
     for first, second in combinations(only_labels(truth), 2):

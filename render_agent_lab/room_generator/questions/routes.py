@@ -10,7 +10,7 @@ import numpy as np
 
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.room_ground_truth import AnnotatedObject, RoomGroundTruth
-from render_agent.tasks.exact_solver import bearing
+from render_agent.tasks.box_answers import bearing
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,

@@ -11,7 +11,7 @@ from factories.replies import parse_reply
 from render_agent.dialogue.answer import canonical_answer, options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import upright_box
-from render_agent.tasks.exact_solver import DIRECTION_NAMES
+from render_agent.tasks.box_answers import DIRECTION_NAMES
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.expert.derive import (
     Knowledge,

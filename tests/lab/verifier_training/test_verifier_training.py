@@ -23,8 +23,7 @@ from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 from render_agent.score.intervals import FEW_SCENES
-from render_agent.tasks.mentions import base_question_type
-from render_agent.tasks.question_types import COUNTING_TYPE
+from render_agent.tasks.question_types import base_question_type
 from render_agent_lab.learned_verifier.checkpoint import load
 from render_agent_lab.learned_verifier.encoder import EncoderInput
 from render_agent_lab.learned_verifier.history import read_histories
@@ -93,7 +92,7 @@ def test_labels_agree_with_the_diagnosis(random_run, decisions):
         diagnosis = diagnosed[question.id]
         before, after = (diagnosis.turns[number].coverage for number in (turn, turn + 1))
         assert decision.surface[decision.chosen] == pytest.approx(after - before, abs=TOLERANCE)
-        if base_question_type(question) != COUNTING_TYPE and diagnosis.first_seen:
+        if base_question_type(question) != "object_counting" and diagnosis.first_seen:
             now = sum(seen == turn + 1 for seen in diagnosis.first_seen.values())
             assert decision.found[decision.chosen] == now
             checked += now

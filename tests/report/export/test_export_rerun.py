@@ -19,7 +19,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.ground_truth import load_facts, place_facts
-from render_agent.tasks.mentions import named_categories
+from render_agent.tasks.question_types import named_categories
 
 pytestmark = pytest.mark.skipif(
     find_spec("rerun") is None, reason="the extra rerun is not installed"

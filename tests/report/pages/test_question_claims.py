@@ -11,7 +11,6 @@ from render_agent.report.diagnosis.sentences import unseen_objects
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
 from render_agent.report.pages.labels import result_label, with_unit
 from render_agent.report.pages.question.question_view import QuestionView
-from render_agent.tasks.question_types import COUNTING_TYPE
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,13 @@ def test_sentence_names_exactly_the_rows_without_a_mark(run):
                 {category} if expected_names and len(missing) == len(expected_names) else missing
             )
         assert set(unseen) == expected, state.id
-        if state.question.type == COUNTING_TYPE and len(diagnosis.boxes) > 1:
+        if state.question.type == "object_counting" and len(diagnosis.boxes) > 1:
             several += len(rows) == len(diagnosis.boxes)
     assert several >= 2
 
 
 def test_one_rule_for_several_objects_of_a_name(run):
-    counting = next(s.question for s in run.states if s.question.type == COUNTING_TYPE)
+    counting = next(s.question for s in run.states if s.question.type == "object_counting")
     question = next(s.question for s in run.states if s.question.type == "object_rel_distance")
     categories = ["chair", "lamp", "chair"]
     assert needed_objects(counting, categories) == ((0,), (1,), (2,))

@@ -16,7 +16,7 @@ from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend,
 from render_agent.runs.read import RunData
 from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
-from render_agent.tasks.question_types import ANSWER_FORMS, type_label
+from render_agent.tasks.question_types import answer_form_of, type_label
 
 MAX_PAIRS = 1000  # pairs in the table
 
@@ -118,7 +118,7 @@ def _marks(pair: CounterpartPair | None) -> tuple[tuple[bool, str], tuple[bool, 
     """Return whether the answers of a pair are correct; in words right or wrong for choices, and the score for numbers."""
     if pair is None:
         return (False, "not finished"), (False, "not finished")
-    is_choice = ANSWER_FORMS.get(pair.type) == "letter"
+    is_choice = answer_form_of(pair.type) == "letter"
     original, changed = (
         (is_right, ("right" if is_right else "wrong") if is_choice else f"{100 * score:.0f} %")
         for is_right, score in zip(pair.right, pair.scores, strict=True)

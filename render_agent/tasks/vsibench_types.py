@@ -1,0 +1,206 @@
+"""The question types of VSI-Bench, and those of ReVSI, as records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from render_agent.dialogue.answer import options_by_letter
+from render_agent.dialogue.question import Question
+from render_agent.tasks.box_answers import (
+    DIRECTION_NAMES,
+    are_apart,
+    count_objects,
+    direction,
+    has_lead,
+    is_clear_direction,
+    longest_side,
+    nearest,
+    object_distance,
+    room_area,
+)
+from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.question_type import QuestionType
+
+# Bounded, because the patterns would otherwise take cubic time in the length of a question.
+_NAME = "(.{1,100})"
+_LIST = "(.{1,1000})"
+
+# Matches the start, facing direction, goal and landmarks of a route.
+ROUTE_PATTERN = (
+    r"(?:beginning at|facing|navigate to|until) the (.{1,100}?)"
+    r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
+)
+NEAREST_LIST = rf"of these objects \({_LIST}\) is the closest"
+
+_DRAFTS = "render_agent_lab.room_generator.questions."
+
+DIRECTION = "object_rel_direction"  # task that consists of the types of relative direction
+
+
+def _whole(answer: str) -> list[str]:
+    return [answer]
+
+
+def _route_parts(answer: str) -> list[str]:
+    """Return every turn and the number of turns, which counts more, so that routes with several turns are chosen more often."""
+    turns = answer.split(", ")
+    return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
+
+
+def _listed(question: Question) -> list[str]:
+    match = re.search(NEAREST_LIST, question.text)
+    return match[1].split(",") if match else []
+
+
+def _nearest(question: Question, facts: Facts, subjects: list[str]) -> str | None:
+    return nearest(question, facts, subjects, _listed(question))
+
+
+def _has_lead(question: Question, facts: Facts, subjects: list[str]) -> bool:
+    return has_lead(question, facts, subjects, _listed(question))
+
+
+def exchange_names(question: Question, names: list[str]) -> str | None:
+    """Return the text of a question with its two objects exchanged."""
+    if len(names) != 2:
+        return None
+    first, second = names
+    swap = {first: second, second: first}
+    pattern = rf"\bthe ({re.escape(first)}|{re.escape(second)})\b"
+    return re.sub(pattern, lambda match: f"the {swap[match[1]]}", question.text)
+
+
+def _reverse_list(question: Question, names: list[str]) -> str:
+    """Return the text of a question with its list of choices reversed."""
+    return re.sub(
+        r"(?<=of these objects \()([^)]{1,1000})(?=\))",
+        lambda match: ", ".join(match[0].split(", ")[::-1]),
+        question.text,
+    )
+
+
+def _direction(kind: str, rank: int, name_of: Callable[[float], str]) -> QuestionType:
+    return QuestionType(
+        name=f"{DIRECTION}_{kind}",
+        label=f"relative direction, {kind}",
+        answer_form="letter",
+        metric="direction-accuracy",
+        task=DIRECTION,
+        in_vsi_bench=True,
+        subjects=rf"standing by the {_NAME} and facing the {_NAME}, is the {_NAME} to (?:my|the left)",
+        solve=partial(direction, name_of),
+        is_clear=partial(is_clear_direction, name_of),
+        generator=f"{_DRAFTS}directions:{kind}_directions",
+        rank=rank,
+        answer_parts=_whole,
+    )
+
+
+COUNTING = QuestionType(
+    name="object_counting",
+    label="object count",
+    answer_form="number",
+    metric="count-accuracy",
+    in_vsi_bench=True,
+    needs="every object",
+    subjects=rf"How many {_NAME}\(s\) are in",
+    solve=count_objects,
+    generator=f"{_DRAFTS}measures:counting_questions",
+    rank=0,
+    answer_parts=_whole,
+)
+ABSOLUTE_DISTANCE = QuestionType(
+    name="object_abs_distance",
+    label="absolute distance",
+    answer_form="number",
+    metric="mean-relative-accuracy",
+    in_vsi_bench=True,
+    subjects=rf"the distance between the {_NAME} and the {_NAME} \(in",
+    solve=object_distance,
+    is_clear=are_apart,
+    reorder=exchange_names,
+    generator=f"{_DRAFTS}measures:distance_questions",
+    rank=3,
+)
+OBJECT_SIZE = QuestionType(
+    name="object_size_estimation",
+    label="object size",
+    answer_form="number",
+    metric="mean-relative-accuracy",
+    in_vsi_bench=True,
+    subjects=rf"dimension \(length, width, or height\) of the {_NAME}, measured",
+    solve=longest_side,
+    from_sizes=True,
+    generator=f"{_DRAFTS}measures:sizes",
+    rank=5,
+)
+ROOM_SIZE = QuestionType(
+    name="room_size_estimation",
+    label="room size",
+    answer_form="number",
+    metric="mean-relative-accuracy",
+    in_vsi_bench=True,
+    needs="room",
+    solve=room_area,
+    generator=f"{_DRAFTS}measures:room_size",
+    rank=8,
+)
+RELATIVE_DISTANCE = QuestionType(
+    name="object_rel_distance",
+    label="relative distance",
+    answer_form="letter",
+    metric="accuracy",
+    in_vsi_bench=True,
+    subjects=rf"of these objects \(.{{1,1000}}\) is the closest to the {_NAME}\?",
+    choices=NEAREST_LIST,
+    find_names=lambda question: list(options_by_letter(question.options).values()),
+    solve=_nearest,
+    is_clear=_has_lead,
+    reorder=_reverse_list,
+    generator=f"{_DRAFTS}measures:nearest_of_four",
+    rank=1,
+)
+DIRECTION_EASY, DIRECTION_MEDIUM, DIRECTION_HARD = (
+    _direction(kind, rank, DIRECTION_NAMES[f"{DIRECTION}_{kind}"])
+    for kind, rank in (("easy", 2), ("medium", 6), ("hard", 7))
+)
+ROUTE = QuestionType(
+    name="route_planning",
+    label="route plan",
+    answer_form="letter",
+    metric="accuracy",
+    in_vsi_bench=True,
+    find_names=lambda question: re.findall(ROUTE_PATTERN, question.text),
+    generator=f"{_DRAFTS}routes:route_questions",
+    rank=4,
+    answer_parts=_route_parts,
+)
+APPEARANCE_ORDER = QuestionType(
+    name="obj_appearance_order",
+    label="appearance order",
+    answer_form="letter",
+    metric="accuracy",
+    in_vsi_bench=True,
+    needs="video",
+    choices=rf"following categories in the video: {_LIST}\?",
+)
+
+_WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
+
+# ReVSI task -> its types, as in lmms-eval (tasks/revsi); a task's score is the mean over its types
+REVSI_TASKS: Mapping[str, tuple[str, ...]] = {
+    DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
+    "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
+    "object_counting": ("object_counting_single", "object_counting_multiple"),
+    "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
+}
+
+REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
+REVSI_NUMBERS = (
+    *REVSI_TASKS["object_counting"],
+    "object_abs_distance",
+    "object_size_estimation",
+    *REVSI_TASKS["room_size_estimation"],
+)
