@@ -62,6 +62,17 @@ def fields_part() -> str:
     return "\n".join(["| field | meaning |", "|---|---|", *rows])
 
 
+def tools_part() -> str:
+    """Return the table of tools and their parameters."""
+    from render_agent.dialogue.reply import TOOLS, tool_fields
+
+    rows = [
+        f"| `{tool}` | {', '.join(f'`{field.name}`' for field in tool_fields(tool))} |"
+        for tool in TOOLS
+    ]
+    return "\n".join(["| tool | parameters |", "|---|---|", *rows])
+
+
 def families_part() -> str:
     """Return the table of model families known to the in-process engine."""
     from render_agent.engines.families.model_families import FAMILIES
@@ -81,6 +92,7 @@ GENERATED = {
     "instructions": instructions_part,
     "schema": schema_part,
     "fields": fields_part,
+    "tools": tools_part,
     "families": families_part,
 }
 

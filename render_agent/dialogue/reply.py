@@ -1,7 +1,7 @@
 """The fields of a reply, declared once in `FIELDS` and parsed into an `Action`.
 
-The parser, the JSON schema, the instructions, the docs, the input form of `play` and the report texts are generated
-from these declarations. To add a field, add an attribute to `Action`, an entry to `FIELDS`, a sentence to
+The parser, the JSON schema, the instructions, the tools, the docs, the input form of `play`, the methods for TRL and the
+report texts are generated from these declarations. To add a field, add an attribute to `Action`, an entry to `FIELDS`, a sentence to
 `wording.yaml`, and the code that acts on it.
 """
 
@@ -110,9 +110,13 @@ class Action(Struct, frozen=True, omit_defaults=True):
     @property
     def requests_move(self) -> bool:
         """True if the action requests a change of the camera's pose."""
-        return self.look_at is not None or any(
-            getattr(self, field.attribute) for field in FIELDS if field.amount is not None
-        )
+        return any(getattr(self, field.attribute) for field in FIELDS if field.moves)
+
+    @property
+    def requests_step(self) -> bool:
+        """True if the action does more than state an answer."""
+        said = structs.replace(self, answer=None, answer_text=None, reasoning="", notes=())
+        return structs.replace(said, repaired=False) != Action()
 
     @property
     def requests_only_measurements(self) -> bool:
@@ -233,6 +237,14 @@ class ReplyField:
     required: bool = False  # True if the schema requires the field
     begins_line: bool = False  # True if the field starts a new line in the example
     amount: Amount | None = None  # limit, unit and words of a number; None for other fields
+    moves: bool = False  # True if it changes the camera's pose
+    tools: tuple[str, ...] = ()
+    """Tools of `--reply-protocol tools` that have it as a parameter; its own tool comes first."""
+
+    @property
+    def is_flag(self) -> bool:
+        """True if its values are true and false."""
+        return self.parse is _boolean
 
 
 def describe_action(action: Action | Malformed) -> list[str]:
@@ -261,7 +273,12 @@ def object_schema(properties: Mapping[str, Any], required: Sequence[str] | None 
 
 
 def _amount(
-    name: str, attribute: str, sentence: str, amount: Amount, *, begins_line: bool = False
+    name: str,
+    attribute: str,
+    sentence: str,
+    amount: Amount,
+    *tools: str,
+    begins_line: bool = False,
 ) -> ReplyField:
     return ReplyField(
         name,
@@ -275,6 +292,8 @@ def _amount(
         used="exploring",
         begins_line=begins_line,
         amount=amount,
+        moves=True,
+        tools=tools,
     )
 
 
@@ -408,26 +427,35 @@ def _describe_answer(action: Action) -> str | None:
     return None if text is None else f"unreadable answer: {text}"
 
 
+TOOLS = ("look", "move", "measure", "answer")  # names as in the agents of embodied benchmarks
+
+
+def tool_fields(tool: str) -> list[ReplyField]:
+    """Return the fields that are parameters of a tool; a tool without one of its own has none."""
+    fields = [field for field in FIELDS if tool in field.tools]
+    return fields if any(field.tools[0] == tool for field in fields) else []
+
+
 # All fields of a reply, in the order of the instructions and the schema.
 FIELDS: tuple[ReplyField, ...] = (
     ReplyField("reasoning", "reasoning", None, "", lambda form: {"type": "string"}, None, lambda action: None,
                example=lambda form: form.say("reasoning_example"), required=True),
     _amount("rotation_angle_degrees", "rotation", "rotation", Amount(MAX_ROTATION_DEGREES, "°", "turn", "left", "right"),
-            begins_line=True),
-    _amount("pitch_degrees", "pitch", "pitch", Amount(round(2 * MAX_PITCH), "°", "tilt", "up", "down")),
+            "look", "move", begins_line=True),
+    _amount("pitch_degrees", "pitch", "pitch", Amount(round(2 * MAX_PITCH), "°", "tilt", "up", "down"), "look"),
     _amount("forward_meters", "forward", "move", Amount(MAX_MOVE_METRES, "m", "move", "forward", "back"),
-            begins_line=True),
-    _amount("left_meters", "left", "move", Amount(MAX_MOVE_METRES, "m", "move", "to the left", "to the right")),
-    _amount("z_delta_meters", "up", "move", Amount(MAX_MOVE_METRES, "m", "move", "up", "down")),
+            "move", begins_line=True),
+    _amount("left_meters", "left", "move", Amount(MAX_MOVE_METRES, "m", "move", "to the left", "to the right"), "move"),
+    _amount("z_delta_meters", "up", "move", Amount(MAX_MOVE_METRES, "m", "move", "up", "down"), "move"),
     ReplyField("look_at", "look_at", _point, "point", lambda form: {"anyOf": [_point_schema(3), {"type": "null"}]},
-               "look_at", _describe_look_at, used="exploring", begins_line=True),
+               "look_at", _describe_look_at, used="exploring", begins_line=True, moves=True, tools=("look",)),
     ReplyField("view", "view", _view, "view", lambda form: {"anyOf": [{"enum": [*form.kinds, None]}, VIEW_NUMBER]},
-               "view", _describe_view, lambda form: form.kinds[0], used="exploring"),
+               "view", _describe_view, lambda form: form.kinds[0], used="exploring", tools=("look", "move")),
     ReplyField("measure", "measure", _places, "places", _places_schema, "measure", _describe_measure,
-               used="measuring", begins_line=True),
+               used="measuring", begins_line=True, tools=("measure",)),
     ReplyField("answer", "answer", None, "", lambda form: {"anyOf": [{"type": t} for t in ("string", "number", "null")]},
                "answer", _describe_answer, lambda form: form.say("answer_example") if form.mode == "passive" else None,
-               required=True),
+               required=True, tools=("answer",)),
     ReplyField("done", "done", _boolean, "truth", lambda form: {"type": "boolean"}, "done",
-               lambda action: "done" if action.done else None, lambda form: form.mode == "passive", required=True),
+               lambda action: "done" if action.done else None, lambda form: form.mode == "passive", required=True, tools=("answer",)),
 )  # fmt: skip

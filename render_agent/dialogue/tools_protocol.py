@@ -29,15 +29,17 @@ from render_agent.dialogue.parsing.replies import (
     short_json,
     without_drafts,
 )
-from render_agent.dialogue.parsing.tool_calls import TOOLS, ToolCall, find_calls, split_calls
+from render_agent.dialogue.parsing.tool_calls import ToolCall, find_calls, split_calls
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import (
+    TOOLS,
     Action,
     Malformed,
     ReplyForm,
     field_schemas,
     merge_pairs,
     object_schema,
+    tool_fields,
 )
 from render_agent.dialogue.reply_protocol import (
     MAX_SCHEMAS,
@@ -140,10 +142,11 @@ def _tools(form: ReplyForm, permitted: Permitted | None) -> Sequence[Mapping[str
     fields = field_schemas(form, permitted)
     meanings = {field.name: meaning for group, meaning in form.meanings() for field in group}
     tools = []
-    for name, names in TOOLS.items():
-        parameters = [parameter for parameter in names if parameter in fields]
-        if not parameters or (name == "move" and "forward_meters" not in parameters):
+    for name in TOOLS:
+        offered = [field for field in tool_fields(name) if field.name in fields]
+        if not any(field.tools[0] == name for field in offered):
             continue
+        parameters = [field.name for field in offered]
         properties = {
             parameter: {**fields[parameter], "description": meanings[parameter]}
             for parameter in parameters

@@ -12,10 +12,12 @@ A dataset row may specify its question as `id`; otherwise episodes cycle through
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from os import PathLike
 from typing import Any, Unpack
 
 from render_agent.api.keywords import RunOptions
+from render_agent.dialogue.reply import ReplyField, ReplyForm, tool_fields
 from render_agent.environments.environment import ChatMessage, Environment
 from render_agent.environments.world import QuestionOrder, World
 
@@ -44,56 +46,6 @@ class TrlEnvironment:
         self._return, self._is_over = 0.0, False
         return _blocks(observation["messages"])
 
-    def look(
-        self,
-        rotation_angle_degrees: float = 0,
-        pitch_degrees: float = 0,
-        look_at: list[float] | None = None,
-        view: str | None = None,
-    ) -> Blocks:
-        """Turn the camera on the spot and show the next view.
-
-        Args:
-            rotation_angle_degrees: Degrees to turn, positive to the left.
-            pitch_degrees: Degrees to tilt, positive up.
-            look_at: A point [x, y, z] in metres to look at instead.
-            view: The view to show: ego, top or around.
-
-        Returns:
-            What happened, and the next view.
-        """
-        return self._step(
-            rotation_angle_degrees=rotation_angle_degrees,
-            pitch_degrees=pitch_degrees,
-            look_at=look_at,
-            view=view,
-        )
-
-    def move(
-        self,
-        forward_meters: float = 0,
-        left_meters: float = 0,
-        z_delta_meters: float = 0,
-        rotation_angle_degrees: float = 0,
-    ) -> Blocks:
-        """Turn, then walk, and show the next view.
-
-        Args:
-            forward_meters: Metres to walk forward.
-            left_meters: Metres to walk to the left.
-            z_delta_meters: Metres to rise.
-            rotation_angle_degrees: Degrees to turn first, positive to the left.
-
-        Returns:
-            What happened, and the next view.
-        """
-        return self._step(
-            forward_meters=forward_meters,
-            left_meters=left_meters,
-            z_delta_meters=z_delta_meters,
-            rotation_angle_degrees=rotation_angle_degrees,
-        )
-
     def answer(self, answer: str) -> Blocks:
         """Give the final answer to the question, which ends the episode.
 
@@ -118,6 +70,42 @@ class TrlEnvironment:
         return _blocks(observation["messages"]) or [
             {"type": "text", "text": "The episode is over."}
         ]
+
+
+def _method(tool: str) -> Callable[..., Blocks]:
+    """Return a method whose parameters and docstring are those of a tool, as TRL reads them."""
+    form = ReplyForm()
+    meanings = {field.name: meaning for fields, meaning in form.meanings() for field in fields}
+    types = {field.name: _type_of(field) for field in tool_fields(tool)}
+
+    def method(self: TrlEnvironment, **fields: Any) -> Blocks:
+        return self._step(**{name: value for name, value in fields.items() if value is not None})
+
+    method.__name__, method.__qualname__ = tool, f"TrlEnvironment.{tool}"
+    method.__annotations__ = {**types, "return": Blocks}
+    parameters = [
+        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+        *(
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+            for name, kind in types.items()
+        ),
+    ]
+    method.__signature__ = Signature(parameters, return_annotation=Blocks)  # type: ignore[attr-defined]
+    lines = "".join(f"\n    {name}: {meanings[name]}" for name in types)
+    method.__doc__ = f"{form.wording(f'tools.{tool}')}\n\nArgs:{lines}\n\nReturns:\n    What happened, and the next view."
+    return method
+
+
+def _type_of(field: ReplyField) -> Any:
+    if field.amount is not None:
+        return float | None
+    if field.is_flag:
+        return bool | None
+    return list[float] | None if field.name == "look_at" else str | None
+
+
+for _tool in ("look", "move"):
+    setattr(TrlEnvironment, _tool, _method(_tool))
 
 
 def environment_factory(

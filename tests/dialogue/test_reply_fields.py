@@ -1,5 +1,6 @@
 """A reply field is declared once; parser, schema, instructions, docs and page texts are generated from it."""
 
+import inspect
 import json
 
 import pytest
@@ -11,16 +12,23 @@ from msgspec import structs
 
 from render_agent.dialogue import reply, wording
 from render_agent.dialogue.moves import apply_action
+from render_agent.dialogue.parsing import replies
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import FIELDS, Action, Malformed, ReplyForm, describe_action
 from render_agent.dialogue.reply_protocol import ReplyProtocol, read_fields
+from render_agent.dialogue.tools_protocol import ToolsProtocol, _tools
 from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording
+from render_agent.environments.trl import _method
 from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 
 STRIDE = reply._amount(
-    "stride_meters", "forward", "stride", reply.Amount(3, "m", "stride", "ahead", "backwards")
+    "stride_meters",
+    "forward",
+    "stride",
+    reply.Amount(3, "m", "stride", "ahead", "backwards"),
+    "move",
 )
 
 
@@ -38,6 +46,7 @@ def new_field(tmp_path, monkeypatch):
     yield
     monkeypatch.undo()
     general.cache_clear()
+    _tools.cache_clear()
 
 
 def test_each_action_attribute_has_one_declaration():
@@ -64,6 +73,28 @@ def test_new_field_is_parsed_requested_explained_and_described(new_field):
     assert "\n- stride_meters: one stride of at most 3.\n" in instructions
     assert "stride_meters" not in Prompt(9, 75.0, ()).instructions
     assert "stride 1.5 m backwards" in describe_action(Action(forward=-1.5))
+
+
+@pytest.mark.parametrize("field", [*(f for f in FIELDS if f.moves), STRIDE], ids=lambda f: f.name)
+def test_moving_field_is_a_move_and_a_parameter(new_field, monkeypatch, field):
+    fields = FIELDS if field in FIELDS else (*FIELDS[:3], field, *FIELDS[3:])
+    monkeypatch.setattr(reply, "FIELDS", fields)
+    monkeypatch.setattr(replies, "_NAMES", frozenset(field.name for field in fields))
+    value = [1, 2, 3] if field.name == "look_at" else 1
+    _tools.cache_clear()
+    action = parse_reply(json.dumps({field.name: value}))
+    assert action.requests_move
+    two = f'{{"view": "top"}} {json.dumps({field.name: value})}'
+    assert len(parse_reply(two).notes) == 1
+    tools = {
+        tool["function"]["name"]: tool["function"]["parameters"]["properties"]
+        for tool in ToolsProtocol().tools(ReplyForm(), None)
+    }
+    for tool in field.tools:
+        assert field.name in tools[tool]
+        method = _method(tool)
+        assert field.name in inspect.signature(method).parameters
+        assert f"    {field.name}: " in method.__doc__
 
 
 def test_empty_sentence_removes_the_field(tmp_path):

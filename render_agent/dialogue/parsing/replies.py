@@ -172,7 +172,7 @@ def _step(reading: Action | Malformed) -> object:
     """Return a key for what the reply would have done; None if it only states an answer."""
     if isinstance(reading, Malformed):
         return reading.reason
-    if not (reading.requests_move or reading.measure or reading.done or reading.view is not None):
+    if not reading.requests_step:
         return None
     return structs.replace(reading, answer=None, answer_text=None, reasoning="", notes=())
 

@@ -13,22 +13,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from render_agent.dialogue.reply import Written, merge_pairs
+from render_agent.dialogue.reply import TOOLS, Written, merge_pairs
 from render_agent.util.safe_parse import parse_json
-
-# Tools and the reply fields that are their parameters, as in the agents of embodied benchmarks.
-TOOLS: Mapping[str, tuple[str, ...]] = {
-    "look": ("rotation_angle_degrees", "pitch_degrees", "look_at", "view"),
-    "move": (
-        "rotation_angle_degrees",
-        "forward_meters",
-        "left_meters",
-        "z_delta_meters",
-        "view",
-    ),
-    "measure": ("measure",),
-    "answer": ("answer", "done"),
-}
 
 MAX_PYTHON_CHARS = 10_000  # longest list of calls in Python that is parsed
 MAX_CALLS = 20  # per reply; further calls are not parsed

@@ -100,6 +100,7 @@ class PlayPage:
             "dialogue": None,
             "choices": {},
             "fields": [field for field in FIELDS if field.amount is not None],
+            "flags": [field for field in FIELDS if field.moves and field.is_flag],
             "steps": STEPS,
         }
         if shown is not None:

@@ -6,6 +6,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -419,7 +420,9 @@ def test_browser_is_not_opened_without_a_display(monkeypatch):
     assert urls == ["http://127.0.0.1:1/"]
 
 
-def test_form_has_a_field_with_limits_for_every_amount(tmp_path, page):
+def test_form_has_a_field_with_limits_for_every_amount(tmp_path, page, monkeypatch):
+    flag = replace(FIELDS[-1], name="crouch", moves=True)
+    monkeypatch.setattr("render_agent.engines.human.page.FIELDS", (*FIELDS, flag))
     with human_run(tmp_path, ask_about_a_room(tmp_path, DIRECTION), max_turns=1) as human:
         page.goto(human.engine.address)
         expect_turn(page, 1, 1)
@@ -430,6 +433,9 @@ def test_form_has_a_field_with_limits_for_every_amount(tmp_path, page):
             field = page.locator(f"#{name}")
             assert float(field.get_attribute("max")) == amount.limit
             assert float(field.get_attribute("min")) == -amount.limit
+        page.get_by_label("Crouch").check()
+        assert '"crouch":true' in page.locator("#preview").inner_text()
+        page.get_by_label("Crouch").uncheck()
         page.get_by_label("A. left").check()
         page.get_by_label("I am done").check()
         send(page)

@@ -51,6 +51,7 @@
       const value = number(field);
       if (value) fields[field.id] = value;
     }
+    for (const field of all("[data-flag]:checked")) fields[field.id] = true;
     const target = point();
     if (target) fields.look_at = target;
     const view = one("[name=view]:checked");
