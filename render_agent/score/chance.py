@@ -23,7 +23,7 @@ from render_agent.score.intervals import MIN_SCENES, add_holm, make_estimates
 from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
 from render_agent.score.summary import means
-from render_agent.tasks.question_types import PART_TYPES, answer_form_of
+from render_agent.tasks.question_types import answer_form_of, task_of
 from render_agent.util.numbers import is_number
 
 FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
@@ -58,7 +58,7 @@ def published_answers() -> dict[str, PublishedAnswers]:
 
 def _published(question: Question) -> PublishedAnswers | None:
     """Return the published answers to questions of the same type or task and answer form."""
-    for name in (question.type, PART_TYPES.get(question.type, "")):
+    for name in (question.type, task_of(question.type)):
         if answer_form_of(name) == question.answer_form and name in published_answers():
             return published_answers()[name]
     return None
@@ -171,7 +171,7 @@ def baseline_gains(
     )
     numbers = Counter({MACRO: len(scores)})
     for name, number in zip(tally.types, tally.counts.sum(axis=0).astype(int), strict=True):
-        numbers[PART_TYPES.get(name, name)] += int(number)
+        numbers[task_of(name)] += int(number)
     estimates = make_estimates(tally)
     gains = {
         name: {

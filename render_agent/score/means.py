@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.tasks.question_types import COMPOSITES, ORDER, PART_TYPES, TYPES
+from render_agent.tasks.question_types import ORDER, sort_types, task_of
 
 MACRO, WITHOUT_ORDER, MICRO, MEAN_OF_TYPES = "macro", "without_order", "micro", "mean_of_types"
 
@@ -52,7 +52,7 @@ def tally_scores(scores: Iterable[AnswerScore]) -> Tally:
     """Sum scores by scene and type. Scenes are identified by data set and name."""
     scores = list(scores)
     present = {entry.type for entry in scores}
-    types = (*(t for t in TYPES if t in present), *sorted(present.difference(TYPES)))
+    types = tuple(sort_types(present))
     scenes = sorted({(entry.dataset, entry.scene) for entry in scores})
     columns = {name: index for index, name in enumerate(types)}
     rows = {scene: index for index, scene in enumerate(scenes)}
@@ -71,18 +71,19 @@ def named_means(
 ) -> dict[str, FloatArray]:
     """Return all named means, then all tasks and types.
 
-    `macro` is the official overall score: the mean over tasks, after averaging types that form one task (COMPOSITES,
-    e.g. the three kinds of relative direction). `without_order` omits the appearance order. `micro` is the mean over
+    `macro` is the official overall score: the mean over tasks, after averaging types that form one task (e.g. the three kinds of relative direction). `without_order` omits the appearance order. `micro` is the mean over
     questions, `mean_of_types` the mean over types.
     """
     by_type = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     scores = {name: by_type[..., index] for index, name in enumerate(types)}
-    tasks = {name: score for name, score in scores.items() if name not in PART_TYPES}
+    tasks = {name: score for name, score in scores.items() if task_of(name) == name}
     total, count = sums.sum(axis=-1), counts.sum(axis=-1)
     missing_value = np.full(np.shape(total), np.nan)
-    for task, kinds in COMPOSITES.items():
-        if parts := [scores[kind] for kind in kinds if kind in scores]:
-            tasks[task] = _mean(parts, missing_value)
+    parts: dict[str, list[FloatArray]] = {}
+    for name, score in scores.items():
+        if task_of(name) != name:
+            parts.setdefault(task_of(name), []).append(score)
+    tasks |= {task: _mean(of_task, missing_value) for task, of_task in parts.items()}
     means = {
         MACRO: _mean(list(tasks.values()), missing_value),
         WITHOUT_ORDER: _mean(

@@ -221,7 +221,7 @@ class RefinedMatch(Metric):
 
 
 class LLMMatch(Metric):
-    """Texts scored by a judge: OpenEQA's LLM-Match (`report/llm_match.py`)."""
+    """Texts scored by a judge: OpenEQA's LLM-Match (`runs/llm_match.py`)."""
 
     needs_judge = True
 

@@ -16,7 +16,7 @@ from render_agent.score.means import (
     AnswerScore,
     tally_scores,
 )
-from render_agent.tasks.question_types import PART_TYPES, TYPES, type_label
+from render_agent.tasks.question_types import TYPES, task_of, type_label
 from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.display import count_noun
 
@@ -112,8 +112,8 @@ def summary(scores: Sequence[AnswerScore], macro: str = OFFICIAL) -> dict[str, A
     names = {MACRO: macro}
     means = {names.get(name, name): percent(value) for name, value in tally.means.items()}
     numbers = dict(zip(tally.types, tally.counts.sum(axis=0).astype(int).tolist(), strict=True))
-    composites = {PART_TYPES[name]: None for name in tally.types if name in PART_TYPES}
-    tasks = [*(name for name in tally.types if name not in PART_TYPES), *composites]
+    composites = {task_of(name): None for name in tally.types if task_of(name) != name}
+    tasks = [*(name for name in tally.types if task_of(name) == name), *composites]
     return {
         "n": len(scores),
         "scenes": len(tally.sums),

@@ -4,10 +4,6 @@
 BENCHMARKS = {
     "vsibench": "render_agent.tasks.vsibench:VSI_BENCH",
     "rooms": "render_agent.tasks.rooms:ROOMS",
-    "sqa3d": "render_agent.tasks.scan_benchmarks:SQA3D",
-    "scanqa": "render_agent.tasks.scan_benchmarks:SCANQA",
-    "openeqa": "render_agent.tasks.scan_benchmarks:OPENEQA",
-    "revsi": "render_agent.tasks.scan_benchmarks:REVSI",
 }
 
 # question type -> record; these are VSI-Bench's, in the order of its tables

@@ -11,7 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks import QUESTION_TYPES
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_type import QuestionType
-from render_agent.tasks.vsibench_types import DIRECTION, REVSI_TASKS
+from render_agent.tasks.vsibench_types import DIRECTION
 
 ORDER = "obj_appearance_order"
 
@@ -56,14 +56,17 @@ CHOICE_TYPES = tuple(name for name in TYPES if BUILT_IN[name].answer_form == "le
 NUMBER_TYPES = tuple(name for name in TYPES if BUILT_IN[name].answer_form == "number")
 DIRECTION_TYPES = tuple(name for name in TYPES if BUILT_IN[name].task == DIRECTION)
 
-# task -> its types; every other type is its own task
-COMPOSITES: Mapping[str, tuple[str, ...]] = {
-    **REVSI_TASKS,
-    DIRECTION: DIRECTION_TYPES + REVSI_TASKS[DIRECTION],
-}
 
-# type -> its task, the inverse of COMPOSITES
-PART_TYPES = {kind: task for task, kinds in COMPOSITES.items() for kind in kinds}
+def task_of(name: str) -> str:
+    """Return the task that a type is part of: the type itself unless its record names another one."""
+    record = all_types().get(name)
+    return name if record is None or record.task is None else record.task
+
+
+def parts_of(task: str) -> tuple[str, ...]:
+    """Return the types whose record names a task."""
+    return tuple(name for name, record in all_types().items() if record.task == task)
+
 
 TASK_LABELS = {DIRECTION: "relative direction"}
 
@@ -83,7 +86,7 @@ def types_named(name: str, available: Set[str]) -> tuple[str, ...]:
     if name in available:
         return (name,)
     kind = type_named(name)
-    return tuple(sorted({*COMPOSITES.get(kind, ())} & available)) or (kind,)
+    return tuple(sorted({*parts_of(kind)} & available)) or (kind,)
 
 
 def type_label(name: str) -> str:

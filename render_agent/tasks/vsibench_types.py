@@ -1,9 +1,9 @@
-"""The question types of VSI-Bench, and those of ReVSI, as records."""
+"""The question types of VSI-Bench, as records."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from render_agent.dialogue.answer import options_by_letter
@@ -185,22 +185,4 @@ APPEARANCE_ORDER = QuestionType(
     in_vsi_bench=True,
     needs="video",
     choices=rf"following categories in the video: {_LIST}\?",
-)
-
-_WAYS = ("forward_easy", "backward_easy", "forward_hard", "backward_hard")
-
-# ReVSI task -> its types, as in lmms-eval (tasks/revsi); a task's score is the mean over its types
-REVSI_TASKS: Mapping[str, tuple[str, ...]] = {
-    DIRECTION: tuple(f"{DIRECTION}_{way}" for way in _WAYS),
-    "object_rel_distance": ("object_rel_distance_closest", "object_rel_distance_farthest"),
-    "object_counting": ("object_counting_single", "object_counting_multiple"),
-    "room_size_estimation": ("room_size_estimation_single", "room_size_estimation_multiple"),
-}
-
-REVSI_CHOICES = (*REVSI_TASKS[DIRECTION], *REVSI_TASKS["object_rel_distance"], "route_planning")
-REVSI_NUMBERS = (
-    *REVSI_TASKS["object_counting"],
-    "object_abs_distance",
-    "object_size_estimation",
-    *REVSI_TASKS["room_size_estimation"],
 )

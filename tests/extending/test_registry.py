@@ -169,14 +169,19 @@ def test_doctor_lists_plugins(install_plugin, monkeypatch, tmp_path):
     assert "'no_such_library'" in broken.detail
 
 
+def is_part(kind, part):
+    """Return True if a part is what its kind promises."""
+    records = {"benchmark": Benchmark, "question type": QuestionType}
+    return isinstance(part, records[kind]) if kind in records else callable(part)
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(kind, name) for kind in registry.BUILT_IN for name in registry.built_in(kind)],
 )
 def test_built_in_parts_can_be_loaded(kind, name):
     part = registry.load(kind, name)
-    records = {"benchmark": Benchmark, "question type": QuestionType}
-    assert isinstance(part, records[kind]) if kind in records else callable(part)
+    assert is_part(kind, part)
     assert registry.package(kind, name) is None
 
 
@@ -187,7 +192,7 @@ def test_lab_parts_can_be_loaded():
     for kind, group in registry.GROUPS.items():
         for line in entry_points.get(group, "").strip().splitlines():
             name = line.partition(" = ")[0]
-            assert callable(registry.load(kind, name))
+            assert is_part(kind, registry.load(kind, name))
             assert registry.package(kind, name) is None
 
 

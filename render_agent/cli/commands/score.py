@@ -100,8 +100,8 @@ def judge_run(
 ) -> dict[str, Any]:
     """Score the free-text answers of a run with a model. Write the results next to the run, and return them."""
     from render_agent.engines.make_engine import engine_traits
-    from render_agent.report.llm_match import mark_answers, match_figures
     from render_agent.runs.build import make_engine
+    from render_agent.runs.llm_match import mark_answers, match_figures
     from render_agent.runs.log.writer import RunLog
     from render_agent.runs.read import find_run
     from render_agent.score.questions import metric_of

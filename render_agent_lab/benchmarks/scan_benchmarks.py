@@ -16,12 +16,14 @@ from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPo
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.tasks.question_files import read_rows
+from render_agent.tasks.question_type import QuestionType
+from render_agent.tasks.question_types import answer_form_of
 from render_agent.tasks.rooms import refuse_vsibench_options
 from render_agent.tasks.rows import check_name, is_finite, question_from_row
 from render_agent.tasks.vsibench import ScannedBenchmark
-from render_agent.tasks.vsibench_types import REVSI_CHOICES, REVSI_NUMBERS
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import parse_json, read_bounded
+from render_agent_lab.benchmarks import revsi_types
 
 SCANNET = "scannet"
 
@@ -138,6 +140,13 @@ def read_openeqa(path: Path) -> list[Question]:
     return questions
 
 
+REVSI_TYPES = (
+    *(kind.name for kind in vars(revsi_types).values() if isinstance(kind, QuestionType)),
+    "object_abs_distance",
+    "object_size_estimation",
+    "route_planning",
+)
+
 # pattern of a ReVSI scene id -> data set; scans of other data sets cannot be located
 REVSI_DATASETS = {
     r"scene\d{4}_\d{2}": SCANNET,
@@ -151,7 +160,7 @@ def read_revsi(path: Path) -> list[Question]:
     questions = []
     for number, row in enumerate(read_rows(path), 1):
         kind, scene = str(row.get("question_type")), str(row.get("scene_id", row.get("scene_name")))
-        if kind not in REVSI_CHOICES + REVSI_NUMBERS:
+        if kind not in REVSI_TYPES:
             raise QuestionsError(
                 f"{path}, row {number}: {short_repr(kind)} is not a question type of ReVSI"
             )
@@ -160,7 +169,7 @@ def read_revsi(path: Path) -> list[Question]:
             **row,
             "scene_name": scene,
             "dataset": row.get("dataset") or next(datasets, "revsi"),
-            "metric": "accuracy" if kind in REVSI_CHOICES else "mean-relative-accuracy",
+            "metric": "accuracy" if answer_form_of(kind) == "letter" else "mean-relative-accuracy",
             "options": row.get("options") or None,
         }
         try:

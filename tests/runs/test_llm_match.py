@@ -9,7 +9,7 @@ from factories.scenes import room, write_ply
 
 from render_agent.dialogue.question import Question
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.report.llm_match import mark_answers, prompt, read_mark
+from render_agent.runs.llm_match import mark_answers, prompt, read_mark
 from render_agent.runs.read import RunData
 
 QUESTION = Question(

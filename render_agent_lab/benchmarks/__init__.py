@@ -1,0 +1,1 @@
+"""Benchmarks of other authors about the scans of ScanNet, ScanNet++ and ARKitScenes."""
