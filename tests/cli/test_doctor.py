@@ -11,7 +11,7 @@ from factories.models import small_model
 from torch.nn import functional
 
 from render_agent import registry
-from render_agent.cli.commands.doctor import command, data, engines, machine, model_probe, renderers
+from render_agent.cli.commands.doctor import checks, command
 from render_agent.cli.commands.doctor.checks import ProbeResult, run_probe
 from render_agent.engines.transformers.fixed_shapes import FixedShapes
 from render_agent.engines.transformers.model.load import open_model
@@ -30,7 +30,7 @@ def find(findings, name):
         (("os", "abort"), 60, "signal 6", False),
         (("subprocess", "getoutput", "sleep 100"), 1, "1 seconds", False),
         (("os", "listdir", "/no/such/folder"), 60, "'/no/such/folder'", False),
-        ((renderers.__name__, "draw_once", "crayon"), 60, "'crayon'", True),
+        ((checks.__name__, "draw_once", "crayon"), 60, "'crayon'", True),
     ],
 )
 def test_failed_probe_reports_the_reason(call, seconds, reason, is_explained):
@@ -40,24 +40,22 @@ def test_failed_probe_reports_the_reason(call, seconds, reason, is_explained):
 
 
 def test_default_renderer_reproduces_colours():
-    result = renderers.draw_once(renderers.DEFAULT)
+    result = checks.draw_once(checks.DEFAULT_RENDERER)
     assert result["seconds"] > 0
     assert {"kernels", "compiled", "device"} <= result.keys()
 
 
 def test_optional_renderer_does_not_prevent_runs(monkeypatch):
-    monkeypatch.setattr(
-        renderers, "run_probe", lambda *_, seconds: renderers.ProbeResult(error="no EGL")
-    )
-    result = list(renderers.renderer_checks())
+    monkeypatch.setattr(checks, "run_probe", lambda *_, seconds: checks.ProbeResult(error="no EGL"))
+    result = list(checks.renderer_checks())
     assert [finding.name for finding in result] == list(registry.built_in("renderer"))
-    assert [finding.name for finding in result if finding.prevents] == [renderers.DEFAULT]
+    assert [finding.name for finding in result if finding.prevents] == [checks.DEFAULT_RENDERER]
     assert all(finding.remedy for finding in result)
 
 
 def test_missing_model_suggests_an_alternative(monkeypatch):
-    monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult(error="no torch"))
-    result = list(engines.engine_checks({"model": "nobody/nothing"}))
+    monkeypatch.setattr(checks, "run_probe", lambda *_, seconds: ProbeResult(error="no torch"))
+    result = list(checks.engine_checks({"model": "nobody/nothing"}))
     model = find(result, "model")
     assert not model.works
     assert "--engine scripted" in model.detail
@@ -69,7 +67,7 @@ def test_missing_libraries_name_their_packages(monkeypatch):
     library = system_libraries.SystemLibrary("libnone.so.7", "libnone7", "nothing")
     monkeypatch.setattr(system_libraries, "LIBRARIES", (library,))
     assert system_libraries.missing_libraries()[0] == library
-    result = find(machine.machine_checks(Path()), "system libraries")
+    result = find(checks.machine_checks(Path()), "system libraries")
     assert not result.works
     assert not result.prevents
     assert "libnone.so.7" in result.detail
@@ -77,34 +75,30 @@ def test_missing_libraries_name_their_packages(monkeypatch):
 
 
 def test_disk_of_a_missing_output_folder_is_checked(tmp_path):
-    result = find(machine.machine_checks(tmp_path / "not" / "there" / "yet"), "disk")
+    result = find(checks.machine_checks(tmp_path / "not" / "there" / "yet"), "disk")
     assert result.works
     assert str(tmp_path) in result.detail
 
 
 def test_missing_required_package_prevents_runs(monkeypatch):
-    assert machine._packages("").works
-    monkeypatch.setattr(machine, "_version", lambda package: None)
+    assert checks._packages("").works
+    monkeypatch.setattr(checks, "_version", lambda package: None)
     for extra, package, prevents in (("report", "matplotlib", False), ("", "numpy", True)):
-        result = machine._packages(extra)
+        result = checks._packages(extra)
         assert not result.works
         assert result.prevents == prevents
         assert package in result.detail
 
 
 def test_bundled_rooms_are_complete():
-    result = find(data.data_checks({}), "bundled rooms")
+    result = find(checks.data_checks({}), "bundled rooms")
     assert result.works, result.detail
 
 
 def test_missing_bundled_rooms_are_restored_by_the_doctor(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("render_agent.tasks.rooms.BUNDLED", tmp_path)
-    for part, check in (
-        (renderers, "renderer_checks"),
-        (engines, "engine_checks"),
-        (machine, "machine_checks"),
-    ):
-        monkeypatch.setattr(part, check, lambda *_, **__: iter(()))
+    for check in ("renderer_checks", "engine_checks", "machine_checks"):
+        monkeypatch.setattr(checks, check, lambda *_, **__: iter(()))
     assert command.run_doctor({"output": str(tmp_path)}, as_json=False) == 1
     assert "fixed: bundled rooms" in capsys.readouterr().out
 
@@ -130,7 +124,7 @@ def test_scans_are_counted_in_the_given_folders(tmp_path):
     scan.parent.mkdir(parents=True)
     scan.touch()
     options = {"questions": str(questions), "scannet": (str(tmp_path / "scannet"),)}
-    result = list(data.data_checks(options))
+    result = list(checks.data_checks(options))
     assert find(result, "VSI-Bench").detail == "3 questions"
     assert find(result, "scannet").detail.startswith("1 of 2 scans found")
     assert not find(result, "scannet").works
@@ -154,18 +148,20 @@ def test_all_checks_as_json():
 def test_annotations_are_counted_in_the_given_folder(tmp_path):
     folder = test_data("vsibench", "scannet_meta_info_val.json").parent
     options = {"questions": str(folder / "test.jsonl"), "annotations": str(folder)}
-    result = find(data.data_checks(options), "annotations")
+    result = find(checks.data_checks(options), "annotations")
     assert result.works
     assert result.detail.startswith("288 of 288 ")
-    assert not find(data.data_checks(options | {"annotations": str(tmp_path)}), "annotations").works
+    assert not find(
+        checks.data_checks(options | {"annotations": str(tmp_path)}), "annotations"
+    ).works
 
 
 def test_probe_of_a_correct_model():
-    result = model_probe.probe_model(str(small_model()), "cpu", "float32")
+    result = checks.probe_model(str(small_model()), "cpu", "float32")
     assert result["batch"] is None
     assert result["reuse"] is None
     assert result["reproducible"] is None
-    finding = engines.probe_check("small", result)
+    finding = checks.probe_check("small", result)
     assert finding.works
     assert "--reproducible on" in finding.detail
 
@@ -180,10 +176,10 @@ def test_probe_detects_results_that_depend_on_batch_composition(monkeypatch):
     monkeypatch.setattr(FixedShapes, "sizes", lambda self, *sizes: sizes)
     loaded = open_model(str(small_model()), device="cpu", dtype="float32")
     monkeypatch.setattr(functional, "linear", shape_dependent)
-    reason = model_probe._why_not_reproducible(loaded)
+    reason = checks._why_not_reproducible(loaded)
     assert "cpu" in reason
     result = {"batch": None, "reuse": None, "reproducible": reason, "seconds": 1.0}
-    finding = engines.probe_check("small", result)
+    finding = checks.probe_check("small", result)
     assert finding.works
     assert reason in finding.detail
 
@@ -194,6 +190,6 @@ def test_probe_detects_batch_differences(monkeypatch):
 
     loaded = open_model(str(small_model()), device="cpu", dtype="float32")
     loaded.model.lm_head.register_forward_hook(disturb)
-    result = model_probe._probe_loaded(loaded)
+    result = checks._probe_loaded(loaded)
     assert result["batch"]
-    assert not engines.probe_check("small", result).works
+    assert not checks.probe_check("small", result).works

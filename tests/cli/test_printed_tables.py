@@ -8,7 +8,7 @@ import pytest
 import yaml
 from factories.runs import make_questions, play, spread_over_rooms, truncate_log
 
-from render_agent.cli.commands.doctor import command, data, machine
+from render_agent.cli.commands.doctor import checks, command
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.runs.log.lock import FolderLock
 
@@ -75,8 +75,8 @@ COMMANDS = [
 def test_narrow_output_has_every_word_of_wide_output(runs, words, type_in, monkeypatch):
     printed = {}
     if words == ("doctor",):  # times and memory would differ between calls
-        checks = [*machine.machine_checks(runs), *data.data_checks({})]
-        monkeypatch.setattr(command, "run_checks", lambda *_: iter(checks))
+        found = [*checks.machine_checks(runs), *checks.data_checks({})]
+        monkeypatch.setattr(command, "run_checks", lambda *_: iter(found))
     if (
         words[: len(SWEEP)] == SWEEP
     ):  # run the sweep, so that all outputs below are those of a complete one

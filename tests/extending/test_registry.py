@@ -10,7 +10,7 @@ from factories.packages import install
 from factories.runs import make_config, make_questions
 
 from render_agent import bundled_rooms, registry
-from render_agent.cli.commands.doctor.machine import package_checks
+from render_agent.cli.commands.doctor.checks import package_checks
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer

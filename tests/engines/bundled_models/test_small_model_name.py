@@ -10,7 +10,7 @@ from factories.runs import NullObserver, make_config, make_questions, truncate_l
 from safetensors import safe_open
 
 import render_agent
-from render_agent.cli.commands.doctor import command, engines
+from render_agent.cli.commands.doctor import checks, command
 from render_agent.cli.commands.doctor.checks import Check, ProbeResult
 from render_agent.engines.bundled_models import NOTES, suggest_models
 from render_agent.engines.checkpoint.locate import describe_model, find_model
@@ -100,8 +100,8 @@ def test_missing_bundled_model_is_reported(tmp_path, monkeypatch):
     with pytest.raises(SetupError, match=r"small.*--engine scripted") as caught:
         find_model("small")
     assert "--model small" not in str(caught.value)
-    monkeypatch.setattr(engines, "run_probe", lambda *_, seconds: ProbeResult({"detail": "runs"}))
-    (finding,) = [each for each in engines.engine_checks({}) if each.name == "bundled model"]
+    monkeypatch.setattr(checks, "run_probe", lambda *_, seconds: ProbeResult({"detail": "runs"}))
+    (finding,) = [each for each in checks.engine_checks({}) if each.name == "bundled model"]
     assert not finding.works
     assert finding.detail == str(caught.value)
     assert not finding.prevents

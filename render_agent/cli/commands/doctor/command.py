@@ -65,19 +65,19 @@ def run_doctor(options: Mapping[str, Any], *, as_json: bool, probe: bool = False
 
 def run_checks(options: Mapping[str, Any], probe: bool) -> Iterator[Check]:
     """Yield all checks and show the current part."""
-    from render_agent.cli.commands.doctor import data, engines, machine, renderers
+    from render_agent.cli.commands.doctor import checks
     from render_agent.util.display import stage
 
     parts = {
-        "machine": machine.machine_checks(Path(options.get("output") or "experiment_logs")),
-        "renderers": renderers.renderer_checks(),
-        "engines": engines.engine_checks(options, probe=probe),
-        "data": data.data_checks(options),
-        "packages": machine.package_checks(),
+        "machine": checks.machine_checks(Path(options.get("output") or "experiment_logs")),
+        "renderers": checks.renderer_checks(),
+        "engines": checks.engine_checks(options, probe=probe),
+        "data": checks.data_checks(options),
+        "packages": checks.package_checks(),
     }
-    for name, checks in parts.items():
+    for name, of_part in parts.items():
         with stage(f"checking {name}", announce=True):
-            yield from checks
+            yield from of_part
 
 
 def _table(checks: Sequence[Check]) -> PlainTable:
