@@ -122,13 +122,16 @@ def reported(estimate: Estimate, draw: SceneSamples) -> Ends:
 
 def student(estimate: Estimate, draw: SceneSamples) -> Ends:
     """Jackknife standard error with Student's t (scenes − 1 degrees of freedom)."""
-    reach = special.stdtrit(estimate.scenes - 1.0, 0.975) * estimate.error
+    reach = special.stdtrit(estimate.scenes - 1.0, 0.975) * estimate.spread.error
     return estimate.mean - reach, estimate.mean + reach
 
 
 def normal(estimate: Estimate, draw: SceneSamples) -> Ends:
     """Jackknife standard error with the normal quantile 1.96."""
-    return estimate.mean - 1.96 * estimate.error, estimate.mean + 1.96 * estimate.error
+    return (
+        estimate.mean - 1.96 * estimate.spread.error,
+        estimate.mean + 1.96 * estimate.spread.error,
+    )
 
 
 def bootstrap(estimate: Estimate, draw: SceneSamples, resamples: int = 300) -> Ends:
@@ -251,8 +254,8 @@ def false_positives(
             results[f"p <= {level:.2f}".replace("0.", ".")].append(is_significant)
         estimate = draw.estimates[MACRO]
         truth = truth_of(differences, draw)[MACRO]
-        reach = estimate.reach
-        results["covered"].append(is_covered(estimate.mean - reach, truth, estimate.mean + reach))
+        low, high = estimate.difference_interval
+        results["covered"].append(is_covered(low, truth, high))
     return {name: _share(np.concatenate(rows)) for name, rows in results.items()}
 
 

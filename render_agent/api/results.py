@@ -32,6 +32,7 @@ from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData, find_run
 from render_agent.scans.camera import Camera
+from render_agent.score.intervals import method_words
 from render_agent.score.summary import headline, lenient_line, row_names
 from render_agent.score.tables import COUNT_LABELS, describe_mean_cost, overall_lines, type_lines
 from render_agent.tasks.question_types import type_label
@@ -200,7 +201,13 @@ class Comparison:
     def _repr_html_(self) -> str:
         labels = row_names(self.found["differences"])
         lines = difference_lines(self.found)
-        return page("comparison.html", comparison=self, labels=labels, lines=lines)
+        return page(
+            "comparison.html",
+            comparison=self,
+            labels=labels,
+            lines=lines,
+            interval_words=method_words(),
+        )
 
 
 class RunResults:

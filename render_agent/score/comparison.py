@@ -307,9 +307,12 @@ def _uncertainty(estimate: Estimate) -> dict[str, Any]:
     return {
         "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
         "p": p,
-        "error": 100 * float(estimate.error),
         "scenes": int(estimate.scenes),
-        "kurtosis": estimate.to_json()["kurtosis"],
+        **{
+            name: value
+            for name, value in estimate.to_json().items()
+            if name in ("error", "kurtosis")
+        },
     }
 
 

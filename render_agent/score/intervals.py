@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,48 +30,80 @@ FEW_SCENES = f"no interval: the questions come from fewer than {MIN_SCENES} scen
 ROUNDING = 1e-12  # standard errors below this are floating-point noise: all scenes agree
 
 FloatArray = NDArray[np.float64]
+Ends = tuple[FloatArray, FloatArray]
+
+
+class Spread(Protocol):
+    """The uncertainty of means, as a method computes it. Arrays have the shape (…) of the means."""
+
+    def difference(self, mean: FloatArray, scenes: NDArray[np.int64]) -> Ends:
+        """Return the 95 % interval of a difference."""
+        ...
+
+    def score(self, mean: FloatArray, scenes: NDArray[np.int64]) -> Ends:
+        """Return the 95 % interval of a score, within 0 to 1."""
+        ...
+
+    def p(self, mean: FloatArray, scenes: NDArray[np.int64]) -> FloatArray:
+        """Return the two-sided p value of the null hypothesis that the mean is 0."""
+        ...
+
+    def to_json(self) -> dict[str, float | None]:
+        """Return the figures of a single sample that `results.json` keeps."""
+        ...
+
+
+class Method(Protocol):
+    """A method for intervals and p values; `METHOD` is the one in use."""
+
+    words: str  # completes "95 % CI: …"
+
+    def spreads(
+        self,
+        types: Sequence[str],
+        sums: FloatArray,  # sums of scores, (…, scenes, types)
+        counts: FloatArray,  # numbers of questions, (…, scenes, types)
+    ) -> dict[str, Spread]:
+        """Return the spread of every named mean, task and type."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Estimate:
-    """Means with standard errors over scenes. All arrays have the same shape (…), with one entry per sample."""
+    """Means over scenes with their uncertainty. All arrays have the same shape (…), with one entry per sample."""
 
     mean: FloatArray
     """Mean of scores, or of differences between scores."""
-    error: FloatArray
-    """Standard error of the mean."""
-    freedom: FloatArray
-    """Degrees of freedom of the standard error."""
     scenes: NDArray[np.int64]
     """Number of scenes with questions that contribute to the mean."""
-    kurtosis: FloatArray = field(default_factory=lambda: np.asarray(np.nan))
-    """Kurtosis of the scenes' contributions about their median; NaN if unknown or if all are equal."""
+    spread: Spread
 
     @property
-    def reach(self) -> FloatArray:
-        """Half-width of the interval of a difference; NaN with too few scenes."""
-        return self._quantile * self.error
+    def score_interval(self) -> Ends:
+        """95 % interval of a score, within 0 to 1; NaN with too few scenes."""
+        low, high = self.spread.score(self.mean, self.scenes)
+        return self._known * low, self._known * high
 
     @property
-    def score_interval(self) -> tuple[FloatArray, FloatArray]:
-        """95 % interval of a score, within 0 to 1; NaN with too few scenes.
+    def difference_interval(self) -> Ends:
+        """95 % interval of a difference; NaN with too few scenes."""
+        low, high = self.spread.difference(self.mean, self.scenes)
+        return self._known * low, self._known * high
 
-        Wilson's interval (1927) with a quantile of Student's t, for the effective number of independent questions
-        with the same standard error, n = m (1 − m) / error² (Korn and Graubard 1998). If all scenes agree, their
-        variance is unknown, and each scene counts as one question.
-        """
-        variance = np.maximum(self.mean * (1 - self.mean), 0)
-        agree = (self.error < ROUNDING) | (variance < ROUNDING)
-        questions = np.where(agree, self.scenes, variance / np.where(agree, 1, self.error**2))
-        weight = self._quantile**2 / np.maximum(questions, ROUNDING)
-        middle = (self.mean + weight / 2) / (1 + weight)
-        half = np.sqrt(weight * variance + weight**2 / 4) / (1 + weight)
-        return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+    @property
+    def p(self) -> FloatArray:
+        """Two-sided p value of the null hypothesis that the mean is 0; NaN with too few scenes."""
+        p: FloatArray = self._known * self.spread.p(self.mean, self.scenes)
+        return p
+
+    @property
+    def _known(self) -> FloatArray:
+        known: FloatArray = np.where(self.scenes < MIN_SCENES, np.nan, 1.0)
+        return known
 
     def interval(self, scale: float = 100, *, share: bool = False) -> list[float] | None:
         """Return the interval times `scale`, or None with too few scenes; `share` selects the interval of a score."""
-        difference = self.mean - self.reach, self.mean + self.reach
-        low, high = map(float, self.score_interval if share else difference)
+        low, high = map(float, self.score_interval if share else self.difference_interval)
         return None if math.isnan(low) else [scale * low, scale * high]
 
     def interval_and_p(self, scale: float = 100) -> tuple[list[float] | None, float | None]:
@@ -79,40 +111,109 @@ class Estimate:
         interval = self.interval(scale)
         return interval, None if interval is None else float(self.p)
 
-    @property
-    def p(self) -> FloatArray:
-        """Two-sided p value of the null hypothesis that the mean is 0, by Student's t; NaN with too few scenes.
+    def to_json(self) -> dict[str, float | int | None]:
+        """Return the figures of the spread, and the number of scenes, of a single sample."""
+        return {**self.spread.to_json(), "scenes": int(self.scenes)}
 
-        At least 2^(1 − scenes), the probability that all scenes differ in the same direction.
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StandardError:
+    """The spread of a mean whose error follows Student's t."""
+
+    error: FloatArray  # standard error of the mean
+    freedom: FloatArray  # degrees of freedom of the standard error
+    kurtosis: FloatArray = field(default_factory=lambda: np.asarray(np.nan))
+    """Kurtosis of the scenes' contributions about their median; NaN if unknown or if all are equal."""
+
+    def difference(self, mean: FloatArray, scenes: NDArray[np.int64]) -> Ends:
+        reach = self._quantile * self.error
+        return mean - reach, mean + reach
+
+    def score(self, mean: FloatArray, scenes: NDArray[np.int64]) -> Ends:
+        """Return Wilson's interval (1927) with a quantile of Student's t.
+
+        It is that of the effective number of independent questions with the same standard error, n = m (1 − m) / error²
+        (Korn and Graubard 1998). If all scenes agree, their variance is unknown, and each scene counts as one question.
         """
+        variance = np.maximum(mean * (1 - mean), 0)
+        agree = (self.error < ROUNDING) | (variance < ROUNDING)
+        questions = np.where(agree, scenes, variance / np.where(agree, 1, self.error**2))
+        weight = self._quantile**2 / np.maximum(questions, ROUNDING)
+        middle = (mean + weight / 2) / (1 + weight)
+        half = np.sqrt(weight * variance + weight**2 / 4) / (1 + weight)
+        return np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+
+    def p(self, mean: FloatArray, scenes: NDArray[np.int64]) -> FloatArray:
+        """Return p by Student's t: at least 2^(1 − scenes), the probability that all scenes differ in the same direction."""
         from scipy import special
 
         is_unanimous = self.error < ROUNDING
-        t = np.abs(self.mean) / np.where(is_unanimous, 1, self.error)
-        tail = np.where(
-            is_unanimous, np.abs(self.mean) < ROUNDING, 2 * special.stdtr(self.freedom, -t)
-        )
-        mask = np.where(self.scenes < MIN_SCENES, np.nan, 1.0)
-        p: FloatArray = mask * np.maximum(tail, 0.5 ** (self.scenes - 1.0))
+        t = np.abs(mean) / np.where(is_unanimous, 1, self.error)
+        tail = np.where(is_unanimous, np.abs(mean) < ROUNDING, 2 * special.stdtr(self.freedom, -t))
+        p: FloatArray = np.maximum(tail, 0.5 ** (scenes - 1.0))
         return p
 
     @property
     def _quantile(self) -> FloatArray:
         from scipy import special
 
-        t = special.stdtrit(self.freedom, (1 + CONFIDENCE) / 2)
-        quantile: FloatArray = np.where(self.scenes < MIN_SCENES, np.nan, t)
+        quantile: FloatArray = special.stdtrit(self.freedom, (1 + CONFIDENCE) / 2)
         return quantile
 
-    def to_json(self) -> dict[str, float | int | None]:
-        """Return the standard error in percent, degrees of freedom, scenes and kurtosis of a single sample."""
+    def to_json(self) -> dict[str, float | None]:
+        """Return the standard error in percent, degrees of freedom and kurtosis."""
         kurtosis = float(self.kurtosis)
         return {
             "error": 100 * float(self.error),
             "freedom": float(self.freedom),
-            "scenes": int(self.scenes),
             "kurtosis": None if math.isnan(kurtosis) else kurtosis,
         }
+
+
+class Jackknife:
+    """Delete-one-scene jackknife."""
+
+    words = "jackknife over scenes"
+
+    def spreads(
+        self, types: Sequence[str], sums: FloatArray, counts: FloatArray
+    ) -> dict[str, Spread]:
+        total, number = sums.sum(axis=-2), counts.sum(axis=-2)
+        without_scene = named_means(
+            types, total[..., None, :] - sums, number[..., None, :] - counts
+        )
+        spreads: dict[str, Spread] = {}
+        for name, (type_counts, weight) in _contributions(types, counts).items():
+            has_questions = type_counts.sum(axis=-1) > 0
+            if name == MICRO:  # one column: scenes are weighted by their number of questions
+                type_counts = type_counts.sum(axis=-1, keepdims=True)
+                weight = np.ones((*number.shape[:-1], 1))
+            left_out = np.nan_to_num(without_scene[name])
+            spreads[name] = StandardError(
+                np.sqrt(_jackknife(left_out, has_questions)),
+                _freedom(type_counts, weight),
+                _kurtosis(left_out, has_questions),
+            )
+        return spreads
+
+
+METHOD: Method = Jackknife()
+
+
+def _contributions(
+    types: Sequence[str], counts: FloatArray
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return for every named mean the questions that contribute to it, (…, scenes, types), and the types' weights."""
+    number = counts.sum(axis=-2)
+    indicators = np.eye(len(types)) * number[..., None, :]
+    weights = named_means(
+        types, indicators, np.broadcast_to(number[..., None, :], indicators.shape)
+    )
+    contributions = {}
+    for name, type_weights in weights.items():
+        weight = np.nan_to_num(type_weights)
+        contributions[name] = counts * (weight > 0)[..., None, :], weight
+    return contributions
 
 
 def estimates(
@@ -124,34 +225,17 @@ def estimates(
 
     Scenes without any question that contributes to a mean are not counted for it.
     """
-    total, number = sums.sum(axis=-2), counts.sum(axis=-2)
-    means = named_means(types, total, number)
-    indicators = np.eye(len(types)) * number[..., None, :]
-    weights = named_means(
-        types, indicators, np.broadcast_to(number[..., None, :], indicators.shape)
-    )
-    without_scene = named_means(types, total[..., None, :] - sums, number[..., None, :] - counts)
-    by_name = {}
-    for name, mean in means.items():
-        weight = np.nan_to_num(weights[name])
-        type_counts = counts * (weight > 0)[..., None, :]
-        has_questions = type_counts.sum(axis=-1) > 0
-        scenes = has_questions.sum(axis=-1)
-        if name == MICRO:  # one column: scenes are weighted by their number of questions
-            type_counts, weight = (
-                type_counts.sum(axis=-1, keepdims=True),
-                np.ones((*np.shape(mean), 1)),
-            )
-        left_out = np.nan_to_num(without_scene[name])
-        variance = _jackknife(left_out, has_questions)
-        by_name[name] = Estimate(
+    means = named_means(types, sums.sum(axis=-2), counts.sum(axis=-2))
+    spreads = METHOD.spreads(types, sums, counts)
+    contributions = _contributions(types, counts)
+    return {
+        name: Estimate(
             np.asarray(mean),
-            np.sqrt(variance),
-            _freedom(type_counts, weight),
-            np.asarray(scenes),
-            _kurtosis(left_out, has_questions),
+            np.asarray((contributions[name][0].sum(axis=-1) > 0).sum(axis=-1)),
+            spreads[name],
         )
-    return by_name
+        for name, mean in means.items()
+    }
 
 
 def make_estimates(tally: Tally) -> dict[str, Estimate]:
@@ -188,7 +272,8 @@ def jackknife_estimate(whole: float, leave_one_out: ArrayLike) -> Estimate:
     values = values[~np.isnan(values)]
     variance = _jackknife(values, np.ones(len(values), np.bool_))
     freedom = np.asarray(max(len(values) - 1, 1), np.float64)
-    return Estimate(np.asarray(whole), np.sqrt(variance), freedom, np.asarray(len(values)))
+    spread = StandardError(np.sqrt(variance), freedom)
+    return Estimate(np.asarray(whole), np.asarray(len(values)), spread)
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -200,6 +285,11 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         running_max = max(running_max, min(1.0, (len(order) - rank) * p))
         corrected_ps[place] = running_max
     return corrected_ps
+
+
+def method_words() -> str:
+    """Return how intervals are computed, as completes "95 % CI: …"."""
+    return METHOD.words
 
 
 def add_holm(entries: Sequence[MutableMapping[str, Any]]) -> None:

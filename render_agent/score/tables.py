@@ -10,7 +10,7 @@ from rich.console import Group
 
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.score.causal import OUTCOME_LABELS
-from render_agent.score.intervals import MIN_SCENES
+from render_agent.score.intervals import MIN_SCENES, method_words
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
 from render_agent.score.summary import (
     MEAN_NAMES,
@@ -135,7 +135,7 @@ def comparison_table(comparison: Mapping[str, Any]) -> PlainTable:
             probability(entry["p_holm"]),
         )
     lines = [
-        "CI and p: jackknife over scenes. Holm p: corrected for the number of types; in row"
+        f"CI and p: {method_words()}. Holm p: corrected for the number of types; in row"
         f" '{labels[OFFICIAL_RAW]}' for the number of compared runs."
     ]
     lines += [
@@ -194,7 +194,7 @@ def ladder_table(ladder: Mapping[str, Any]) -> PlainTable:
         )
         table.add_row(label, *map(figure, row["scores"]), *gains)
     table.caption = (
-        "→: gain (Holm p), paired, jackknife over scenes; --json and --page include intervals"
+        f"→: gain (Holm p), paired, {method_words()}; --json and --page include intervals"
     )
     for rung in ladder["rungs"]:
         table.caption += (

@@ -1,9 +1,26 @@
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from render_agent.score.intervals import Estimate, estimates, holm, make_estimates, ratio
-from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, AnswerScore, tally_scores
+from render_agent.score import intervals
+from render_agent.score.intervals import (
+    Estimate,
+    StandardError,
+    estimates,
+    holm,
+    make_estimates,
+    ratio,
+)
+from render_agent.score.means import (
+    MACRO,
+    MEAN_OF_TYPES,
+    MICRO,
+    AnswerScore,
+    named_means,
+    tally_scores,
+)
 from render_agent.score.summary import summary
 from render_agent.tasks.question_types import DIRECTION_TYPES, TYPES
 
@@ -11,7 +28,9 @@ KINDS = ("object_counting", *DIRECTION_TYPES[:2], "route_planning")
 
 
 def estimate(mean, error, freedom=7.0, scenes=8):
-    return Estimate(np.array(mean), np.array(error), np.array(freedom), np.array(scenes))
+    return Estimate(
+        np.array(mean), np.array(scenes), StandardError(np.array(error), np.array(freedom))
+    )
 
 
 def population(random, spread, scenes=400, without=0.0):
@@ -27,11 +46,11 @@ def test_one_question_per_scene_gives_the_t_test():
     result = ratio(values, range(9))
     expected = stats.ttest_1samp(values, 0)
     assert result.mean == pytest.approx(values.mean())
-    assert result.error == pytest.approx(stats.sem(values))
-    assert result.freedom == pytest.approx(8)
+    assert result.spread.error == pytest.approx(stats.sem(values))
+    assert result.spread.freedom == pytest.approx(8)
     assert result.p == pytest.approx(expected.pvalue)
     low, high = expected.confidence_interval(0.95)
-    assert (result.mean - result.reach, result.mean + result.reach) == pytest.approx((low, high))
+    assert result.difference_interval == pytest.approx((low, high))
 
 
 def test_standard_error_is_the_jackknife():
@@ -43,7 +62,7 @@ def test_standard_error_is_the_jackknife():
         return np.mean([by_type[0], by_type[1:3].mean(), by_type[3]])
 
     left = [macro(np.arange(7) != scene) for scene in range(7)]
-    assert result[MACRO].error == pytest.approx(
+    assert result[MACRO].spread.error == pytest.approx(
         np.sqrt(6 / 7 * np.sum((left - np.mean(left)) ** 2))
     )
     assert result[MACRO].mean == pytest.approx(macro(np.arange(7) >= 0))
@@ -52,14 +71,16 @@ def test_standard_error_is_the_jackknife():
 def test_degrees_of_freedom_fall_if_few_scenes_dominate():
     even = np.full((20, 2), 3.0)
     result = estimates(("a", "b"), even / 2, even)
-    assert {round(float(result[name].freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {19}
+    assert {round(float(result[name].spread.freedom), 9) for name in ("a", "b", MACRO, MICRO)} == {
+        19
+    }
     rare = even.copy()
     rare[3:, 1] = 0
     result = estimates(("a", "b"), rare / 2, rare)
     assert result["b"].scenes == 3
-    assert result["b"].freedom == pytest.approx(2)
-    assert 2 < result[MACRO].freedom < 5
-    assert result[MICRO].freedom > 15
+    assert result["b"].spread.freedom == pytest.approx(2)
+    assert 2 < result[MACRO].spread.freedom < 5
+    assert result[MICRO].spread.freedom > 15
 
 
 def test_samples_are_estimated_independently():
@@ -68,8 +89,9 @@ def test_samples_are_estimated_independently():
     together = estimates(KINDS, *map(np.stack, zip(*populations, strict=True)))
     for number, (sums, counts) in enumerate(populations):
         for name, estimate in estimates(KINDS, sums, counts).items():
-            for part in ("mean", "error", "freedom", "scenes", "p"):
-                pair = getattr(together[name], part)[number], getattr(estimate, part)
+            for part in ("mean", "spread.error", "spread.freedom", "scenes", "p"):
+                get = attrgetter(part)
+                pair = get(together[name])[number], get(estimate)
                 assert pair[0] == pytest.approx(pair[1], nan_ok=True), (name, part)
 
 
@@ -113,7 +135,7 @@ def test_p_agrees_with_interval():
     random = np.random.default_rng(3)
     mean, error = random.normal(0, 0.2, 400), random.random(400) + 1e-3
     result = estimate(mean, error, np.full(400, 9.0), np.full(400, 10))
-    assert np.array_equal(np.abs(mean) > result.reach, result.p < 0.05)
+    assert np.array_equal(np.abs(mean) > mean - result.difference_interval[0], result.p < 0.05)
 
 
 def test_p_is_at_least_the_sign_test():
@@ -183,3 +205,68 @@ def test_estimates_do_not_depend_on_answer_order():
     assert result == summary(list(reversed(rows)))
     for name, (low, high) in result["intervals"].items():
         assert low < 100 * tally_scores(rows).means[MACRO if name == "official" else name] < high
+
+
+class Percentile:
+    """The spread of a percentile bootstrap over scenes; it has no standard error."""
+
+    def __init__(self, means):
+        self.low, self.high = np.nanpercentile(means, (2.5, 97.5), axis=0)
+        self.tail = np.nanmean(np.asarray(means) <= 0, axis=0)
+
+    def difference(self, mean, scenes):
+        return self.low, self.high
+
+    score = difference
+
+    def p(self, mean, scenes):
+        return 2 * np.minimum(self.tail, 1 - self.tail)
+
+    def to_json(self):
+        return {}
+
+
+class Bootstrap:
+    words = "percentile bootstrap over scenes"
+
+    def spreads(self, types, sums, counts):
+        random = np.random.default_rng(0)
+        draws = [
+            named_means(types, sums[rows].sum(0), counts[rows].sum(0))
+            for rows in random.integers(0, len(sums), (200, len(sums)))
+        ]
+        return {name: Percentile([draw[name] for draw in draws]) for name in draws[0]}
+
+
+def test_another_method_needs_one_assignment(monkeypatch, tmp_path, type_in):
+    answers = [
+        AnswerScore("object_counting", "rooms", f"room{n % 8}", float(n % 3 == 0))
+        for n in range(40)
+    ]
+    before = summary(answers)
+    monkeypatch.setattr(intervals, "METHOD", Bootstrap())
+    after = summary(answers)
+    assert after["official"] == before["official"]
+    assert after["intervals"]["official"] != before["intervals"]["official"]
+    low, high = after["intervals"]["official"]
+    assert low < after["official"] < high
+    for model in ("random", "oracle"):
+        run = (
+            "--batch",
+            "--benchmark",
+            "rooms",
+            "--engine",
+            "scripted",
+            "--model",
+            model,
+            "--output",
+            model,
+        )
+        assert type_in(*run, "--views", "none", "--max-turns", "1", folder=tmp_path)[0] == 0
+    random, oracle = (next((tmp_path / model).iterdir()) for model in ("random", "oracle"))
+    assert type_in("report", random, "--no-diagnosis", "--processes", "1", folder=tmp_path)[0] == 0
+    compared = type_in("compare", random, oracle, "--page", folder=tmp_path)
+    pages = [random / "report" / "index.html", *tmp_path.rglob("compar*/index.html")]
+    for text in (compared[1], *(page.read_text("utf-8") for page in pages)):
+        assert Bootstrap.words in " ".join(text.split())
+        assert "jackknife" not in text

@@ -106,7 +106,7 @@ def test_interval_of_the_sample_size_covers(population, scenes):
     pilots = draw(random, (1500, scenes, 2))
     estimate = estimates(types, pilots, np.ones_like(pilots))[MACRO]
     covered = []
-    for error, kurtosis in zip(estimate.error, estimate.kurtosis, strict=True):
+    for error, kurtosis in zip(estimate.spread.error, estimate.spread.kurtosis, strict=True):
         low, high = deviation_interval(error * scenes**0.5, kurtosis, scenes)
         covered.append(low <= true <= high)
         assert low < error * scenes**0.5 < high

@@ -10,6 +10,7 @@ from typing import Any
 from render_agent.dialogue.chat import replace_unencodable
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
+from render_agent.score.intervals import MIN_SCENES, method_words
 from render_agent.util.web.templates import ASSETS, environment
 from render_agent.views.image_store import safe_name
 
@@ -55,7 +56,8 @@ def write_page(
 def render_page(template: str, frame: Mapping[str, Any], **values: Any) -> str:
     """Render a template of `report/pages`. For the arguments see `write_page`."""
     page = environment("report/pages").get_template(template)
-    return replace_unencodable(page.render(frame, **values))
+    words = {"interval_words": method_words(), "min_scenes": MIN_SCENES}
+    return replace_unencodable(page.render({**words, **frame}, **values))
 
 
 def copy_assets(pages: Path) -> None:

@@ -13,7 +13,7 @@ from render_agent.runs.log.lock import INTERRUPTED, RUNNING
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
-from render_agent.score.intervals import add_holm
+from render_agent.score.intervals import add_holm, method_words
 from render_agent.score.means import AnswerScore
 from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, SCORE_NAMES, combine
 from render_agent.score.tables import (
@@ -34,14 +34,18 @@ HEADS = ("questions", "score", "difference", "Holm p")
 WIDE_HEADS = ("status", "score", "95 % CI", "difference", "95 % CI", "p", "Holm p", "scored", "failed",
               "turns", "images", "tokens in", "tokens out", "seconds")  # fmt: skip
 
-CAPTION = (
-    f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by question."
-    " p: jackknife over scenes, corrected for the number of rows by Holm's method."
-)
-WIDE_CAPTION = (
-    f"{CAPTION} CI: jackknife over scenes. Turns, images rendered, tokens, seconds (rendering + generating) and cost: mean"
-    " per question."
-)
+
+def _caption(*, wide: bool) -> str:
+    caption = (
+        f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by"
+        f" question. p: {method_words()}, corrected for the number of rows by Holm's method."
+    )
+    if not wide:
+        return caption
+    return (
+        f"{caption} CI: {method_words()}. Turns, images rendered, tokens, seconds (rendering + generating) and cost: mean per"
+        " question."
+    )
 
 
 def sweep_rows(sweep: Sweep, started: Mapping[str, RunData]) -> list[Row]:
@@ -198,7 +202,7 @@ def sweep_table(sweep: Sweep, rows: Sequence[Row], *, wide: bool = False) -> Pla
             notes.setdefault(note, []).append(row["label"])
     table.caption = "\n".join(
         [
-            WIDE_CAPTION if wide else CAPTION,
+            _caption(wide=wide),
             *(f"- {note} ({'; '.join(labels)})" for note, labels in notes.items()),
         ]
     )

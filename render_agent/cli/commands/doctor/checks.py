@@ -200,10 +200,15 @@ def package_checks() -> Iterator[Check]:
     """Check that each plug-in of an installed package can be imported."""
     for kind in registry.GROUPS:
         for name in registry.package_names(kind):
+            try:
+                if registry.package(kind, name) is None:  # render_agent_lab's
+                    continue
+            except SetupError as error:
+                yield Check("packages", f"{kind} {name}", False, str(error))
+                continue
             answer = run_probe(__name__, "import_part", kind, name, seconds=IMPORT_SECONDS)
             remedy = "" if answer.explained else "fix or uninstall the package that provides it"
-            if (detail := answer.error or answer.result["package"]) is None:  # render_agent_lab's
-                continue
+            detail = answer.error or answer.result["package"]
             yield Check("packages", f"{kind} {name}", answer.error is None, detail, remedy)
 
 

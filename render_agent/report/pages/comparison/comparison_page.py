@@ -39,8 +39,8 @@ from render_agent.report.pages.page import (
 )
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import (
-    INTERVALS,
     Plot,
+    interval_note,
     plot_images,
     write_plots,
 )
@@ -316,7 +316,7 @@ def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
         f"Paired differences from {reference}",
         f"One mark per run at its difference from {reference} with its 95 % confidence interval; values above zero are better.",
         draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(letters) / 2)),
-        f"Over the questions that both runs have scored; values above zero are better than {reference}. {INTERVALS}",
+        f"Over the questions that both runs have scored; values above zero are better than {reference}. {interval_note()}",
     )
 
 

@@ -11,7 +11,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.report.pages.page import frame, page_of, write_page
 from render_agent.report.pages.plots import palette
-from render_agent.report.pages.plots.run_plots import INTERVALS, Plot, write_plots
+from render_agent.report.pages.plots.run_plots import Plot, interval_note, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
 from render_agent.runs.read import RunData
 from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
@@ -162,7 +162,7 @@ def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
         "Two dots per change with their 95 % confidence intervals: the share of answers that changed correctly, and of those"
         " that stayed the same as they must.",
         draw_svg(paint, height=1.3 + 0.32 * len(changes)),
-        INTERVALS,
+        interval_note(),
     )
 
 

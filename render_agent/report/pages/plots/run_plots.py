@@ -27,13 +27,17 @@ from render_agent.report.pages.plots.svg import (
 )
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
-from render_agent.score.intervals import MIN_SCENES, ratio
+from render_agent.score.intervals import MIN_SCENES, method_words, ratio
 from render_agent.score.tables import figure, interval_cell
 from render_agent.tasks.question_types import DIRECTION_TYPES, sort_types, type_label
 from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.display import format_duration
 
-INTERVALS = f"95 % CI: jackknife over scenes (at least {MIN_SCENES} scenes)."
+
+def interval_note() -> str:
+    """Return how the intervals of a plot were computed."""
+    return f"95 % CI: {method_words()} (at least {MIN_SCENES} scenes)."
+
 
 NO_PROOF = "Answers with high scores may have the same history, so a cause is not proven."
 
@@ -167,7 +171,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
         "Score by question type",
         "One dot per type with its 95 % confidence interval, and marks at the chance levels.",
         draw_svg(paint, height=1.0 + 0.27 * len(scores)),
-        f"{INTERVALS}{''.join(f' {name.capitalize()}: {note}.' for name, note in results.get('baselines', {}).items())}",
+        f"{interval_note()}{''.join(f' {name.capitalize()}: {note}.' for name, note in results.get('baselines', {}).items())}",
         ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
         [
             (
@@ -254,7 +258,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
         "A curve for each run: its score if every dialogue had ended after this many images.",
         draw_svg(paint),
         f"Over the {questions}. A dialogue that is longer counts with its latest answer until then, and scores 0 if it"
-        f" had given none. {INTERVALS}",
+        f" had given none. {interval_note()}",
         (*["run"] * (len(curves) > 1), "images", "ended", "score (%)", "95 % CI"),
         [
             (
@@ -339,7 +343,7 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Answers by visibility of the named objects",
         "Two dots per type: the share of answers that score at least 50 %, with and without clear views of all named objects.",
         draw_svg(paint, height=1.0 + 0.27 * len(shares)),
-        f"{INTERVALS} The groups contain different questions, so a difference does not prove that visibility helps."
+        f"{interval_note()} The groups contain different questions, so a difference does not prove that visibility helps."
         f"{_mirror_note(run, 'shown')}",
         (
             "type",
@@ -390,7 +394,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Share of the room's visible surface seen, by turn",
         "Two rising curves: the mean share of the surface seen, for answers that score at least 50 % and for the others.",
         draw_svg(paint),
-        f"Mean over questions. {INTERVALS}{_mirror_note(run, 'scored')}",
+        f"Mean over questions. {interval_note()}{_mirror_note(run, 'scored')}",
     )
 
 
@@ -427,7 +431,7 @@ def plot_maps(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Curves by turn: the share of named objects on its map, and of objects on its map that exist.",
         draw_svg(paint, height=3.3),
         f"An object counts as on the map if the map has an object of its category within {beliefs['radius_metres']:g} m"
-        f" of its centre. {INTERVALS}",
+        f" of its centre. {interval_note()}",
     )
 
 
