@@ -268,7 +268,7 @@ def _run(
         return _resume(options["output"], continue_run, changes, dry_run, allow_code)
     from render_agent.engines.make_engine import reject_code
     from render_agent.runs.build import build
-    from render_agent.runs.preflight import refuse_idle_options
+    from render_agent.runs.conflicts import refuse_idle_options
 
     config = RunConfig(**options)
     typed_options = [name for name in options if _is_typed(context, name)]

@@ -29,10 +29,11 @@ from render_agent.engines.make_engine import (
 )
 from render_agent.engines.prices import Price
 from render_agent.errors import SceneError, UsageError
-from render_agent.options import AUTO, RunConfig, parse_options
+from render_agent.options import RunConfig, parse_options
 from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
+from render_agent.runs.conflicts import refuse_conflicts
 from render_agent.runs.cost.billing import Billing
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
@@ -218,8 +219,7 @@ def build(config: RunConfig) -> Parts:
         _parse_parts("change", config.change),
         engine_traits(config.engine),
     )
-    for check in (_check_questions, _check_engine, _check_schedule, _check_views, _check_agent):
-        check(parts)
+    refuse_conflicts(parts)
     return parts
 
 
@@ -260,101 +260,6 @@ def parse_agent(text: str) -> Agent:
 
 
 _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x": "[x×]"}
-
-
-def _check_questions(parts: Parts) -> None:
-    config = parts.config
-    if config.batch == (config.ply is not None):
-        raise UsageError("pass either --batch, or --ply FILE with --question TEXT")
-    if config.ply is not None and not (config.question or "").strip():
-        raise UsageError("--ply needs --question TEXT")
-    if config.batch and (config.question or config.option):
-        raise UsageError("--question and --option need --ply, not --batch")
-    if config.change and not config.batch:
-        raise UsageError("--change needs --batch, because typed questions have no ground truth")
-
-
-def _check_engine(parts: Parts) -> None:
-    config = parts.config
-    if not parts.engine.uses_model and (config.thinking != AUTO or config.thinking_budget is not None):  # fmt: skip
-        flag = "--thinking-budget" if config.thinking == AUTO else "--thinking"
-        raise UsageError(f"{flag} applies to models, not to --engine {config.engine}. Omit it.")
-    if config.reproducible == "on" and not parts.engine.can_reproduce:
-        raise UsageError(
-            f"--reproducible on needs --engine transformers, not --engine {config.engine}. Omit it."
-        )
-
-
-def _check_schedule(parts: Parts) -> None:
-    config = parts.config
-    if config.batch_jobs and not (parts.engine.has_batch_jobs and config.alone):
-        raise UsageError(
-            "--batch-jobs needs --engine openai, anthropic or gemini, and a run in one process. Omit it."
-        )
-    if config.devices and config.workers not in (1, len(config.devices)):
-        raise UsageError(
-            f"--devices names {len(config.devices)} devices with one worker each. Omit --workers"
-            f" {config.workers}."
-        )
-    if config.max_cost is not None and not config.alone:
-        raise UsageError(
-            "--max-cost needs a run in one process. Omit --workers, --devices and --ray, or split the run with --shard,"
-            " which gives each part its own limit."
-        )
-
-
-def _check_views(parts: Parts) -> None:
-    config, stress = parts.config, parts.image_stress
-    _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
-    if config.probe and parts.blind:
-        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
-    if config.probe and not parts.free and set(config.probe) == {"pose"}:
-        raise UsageError(
-            f"--probe {','.join(config.probe)} asks where the camera is, but --views {config.views} moves it. Add map,"
-            " counts or seen, or let the model choose its views."
-        )
-    if parts.toolset.note and not (parts.view_policy.free and stress.note is None):
-        raise UsageError(
-            f"--tools {config.tools} needs --views free and --image-stress real. Omit other values."
-        )
-    if stress.note is not None and parts.blind:
-        raise UsageError(
-            f"--image-stress {config.image_stress} changes images, but --views none shows none. Omit one of them."
-        )
-    if config.change and (stress.changes_ground_truth or not stress.shows_own_scene):
-        raise UsageError(
-            f"--change needs unchanged rooms, but --image-stress {config.image_stress} exchanges or mirrors them. Omit one of"
-            " them."
-        )
-
-
-def _check_agent(parts: Parts) -> None:
-    config, agent, verifiers = parts.config, parts.agent, parts.verifiers
-    if agent.verifiers is None:
-        if config.verifier:
-            raise UsageError(
-                f"--agent {config.agent} takes no verifier. Omit --verifier {config.verifier[0]}."
-            )
-    elif not verifiers:
-        raise UsageError(f"--agent {config.agent} needs --verifier random or learned:DIR")
-    looking = [verifier for verifier in verifiers if verifier.needs_views]
-    if looking and not agent.draws:
-        raise UsageError(
-            f"--verifier {looking[0].label} scores rendered moves, but {agent.form} renders none."
-            f" Use --agent lookahead:{agent.samples}."
-        )
-    if not agent.chooses:
-        return
-    if parts.engine.single_sample:
-        raise UsageError(
-            f"--agent {config.agent} needs several replies per turn, but --engine {config.engine} gives one"
-        )
-    if not config.temperature:
-        raise UsageError(
-            f"--agent {config.agent} needs replies that differ. Pass --temperature above 0."
-        )
-    if agent.chooses_moves and not parts.free:
-        raise UsageError(f"--agent {config.agent} chooses among moves. Use it with --views free.")
 
 
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,8 @@ from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.make_engine import model_digest, model_file
 from render_agent.engines.sight_check import CheckServers, SightRecord, sight_caveat
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError
 from render_agent.extras import require
-from render_agent.options import OPTIONS
 from render_agent.render.make_renderer import check_renderer
 from render_agent.render.start_pose import parse_start
 from render_agent.runs.build import Parts
@@ -38,9 +37,6 @@ from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import format_bytes
 
 LOG = logging.getLogger(__name__)
-
-# Options that select questions.
-SELECTING_OPTIONS = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
 
 
 def check_machine(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
@@ -72,22 +68,6 @@ def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool)
         choice.check(parts.config, questions)
         if at_hand:
             choice.check_at_hand(parts.config)
-
-
-def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
-    """Raise UsageError if an option typed for a new run has no effect, which the user would not notice.
-
-    Options from the environment or a file are not checked, because they may be meant for other runs.
-    """
-    config = parts.config
-    for name in option_names:
-        flag = f"--{name.replace('_', '-')}"
-        if getattr(config, name) == OPTIONS[name].default:
-            continue
-        if name in SELECTING_OPTIONS and config.ply is not None:
-            raise UsageError(f"{flag} selects questions of a benchmark. Omit it with --ply.")
-        if name == "base_url" and not (parts.engine.uses_server or parts.judges):
-            raise UsageError(f"{flag} needs --engine openai, not --engine {config.engine}")
 
 
 def input_hashes(
