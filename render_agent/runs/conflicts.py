@@ -83,6 +83,11 @@ def _check_views(parts: Parts) -> None:
     _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
     if config.probe and parts.blind:
         raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
+    if config.probe and not parts.prompt.wording.states_beliefs:
+        raise UsageError(
+            f"--probe {','.join(config.probe)} asks for beliefs, which --model {parts.model_name} was not trained to state."
+            " Omit it, or use another model."
+        )
     if config.probe and not parts.free and set(config.probe) == {"pose"}:
         raise UsageError(
             f"--probe {','.join(config.probe)} asks where the camera is, but --views {config.views} moves it. Add map,"

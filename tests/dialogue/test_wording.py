@@ -12,10 +12,17 @@ from factories.runs import make_config, transcripts
 
 from render_agent.dialogue import wording
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.wording import GENERAL_FILE, general, load_wording, placeholders
+from render_agent.dialogue.wording import (
+    BELIEFS,
+    GENERAL_FILE,
+    general,
+    load_wording,
+    placeholders,
+)
 from render_agent.engines.bundled_models import FOLDER
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.errors import SetupError
+from render_agent.errors import SetupError, UsageError
+from render_agent.options import RunConfig
 from render_agent.runs.build import build, wording_of
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
@@ -88,7 +95,6 @@ def texts_of_run(folder, **options):
     "options",
     [
         {"tools": "measure"},
-        {"probe": ("map", "counts")},
         {"views": "four"},
         {"views": "none"},
         {"tools": "graph"},
@@ -135,6 +141,7 @@ def test_wordings_have_the_same_keys_and_placeholders():
         }
 
     small, general_keys = read(SMALL), read(GENERAL_FILE)
+    assert small.pop(BELIEFS) == set()
     assert small.items() <= general_keys.items()
     left_out = general_keys.keys() - small.keys() - {"question.number_in"}
     assert all(key.startswith("fields.") for key in left_out)
@@ -167,6 +174,14 @@ def test_wording_of_a_local_model_is_used_and_recorded(tmp_path, small_folder):
         "sha256": wording_of(build(config)).sha256,
     }
     assert any(str(small_folder) in note for note in RunData(path).notes)
+
+
+def test_probes_are_refused_for_a_model_without_beliefs():
+    options = {"batch": True, "benchmark": "rooms", "model": "small"}
+    assert build(RunConfig(**options)).prompt.wording.states_beliefs is False
+    with pytest.raises(UsageError, match=r"--probe map.*small"):
+        build(RunConfig(**options, probe=("map",)))
+    assert general().states_beliefs
 
 
 @pytest.mark.parametrize(
