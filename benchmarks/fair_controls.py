@@ -21,9 +21,7 @@ from benchmarks.harness import OUTPUT, interval, machine, publish, table
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.options import ROOMS, RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.start_pose import start_camera
 from render_agent.render.viewer import Viewer
-from render_agent.render.visibility.coverage import Surface
 from render_agent.runs.build import build
 from render_agent.runs.phase_controller import NullObserver
 from render_agent.runs.read import RunData
@@ -35,6 +33,8 @@ from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL_RAW
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.views.view_policies.view_policy import ViewContext
+from render_agent.visibility.coverage import Surface
+from render_agent.visibility.start_pose import start_camera
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.write import write_questions
 

@@ -23,15 +23,15 @@ import numpy as np
 
 from benchmarks.harness import OUTPUT, machine, publish, table
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.start_pose import EYE_HEIGHT_METRES, start_camera
 from render_agent.render.viewer import Viewer
-from render_agent.render.visibility.counting import mark_shown
-from render_agent.render.visibility.coverage import SLACK_METRES, SLACK_PER_METRE, sample_surface
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import load_bundled_rooms
+from render_agent.visibility.counting import mark_shown
+from render_agent.visibility.coverage import SLACK_METRES, SLACK_PER_METRE, sample_surface
+from render_agent.visibility.start_pose import EYE_HEIGHT_METRES, start_camera
 from render_agent_lab.room_generator.command import make_rooms
 
 RULES = ("best", "four-headings")

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.renderer import Frame
-from render_agent.render.visibility.box_surfaces import BoxSurfaces
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
+from render_agent.visibility.box_surfaces import BoxSurfaces
 from training.phrases import LABELS
 
 SIZE = (320, 240)  # width and height of rendered images in pixels

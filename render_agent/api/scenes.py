@@ -18,7 +18,6 @@ from render_agent.api.images import View
 from render_agent.errors import SceneError
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
-from render_agent.render.start_pose import start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.camera import Camera
@@ -30,6 +29,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.util.atomic_files import atomic_write
+from render_agent.visibility.start_pose import start_camera
 
 # Float colours up to this are taken as fractions (rounding may exceed 1), others as 0 to 255.
 FRACTIONS_TO = 2.0

@@ -21,11 +21,11 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer, without_colours
-from render_agent.render.visibility.room_visibility import RoomVisibility, named_boxes
 from render_agent.runs.log.row import score_of
 from render_agent.tasks.question_types import named_categories
 from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr
+from render_agent.visibility.room_visibility import RoomVisibility, named_boxes
 
 Boxes = NDArray[np.float64]  # one value per box that the question names
 

@@ -26,7 +26,6 @@ from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.render.viewer import Viewer
-from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.runs.build import build, make_views, parse_agent
 from render_agent.runs.episode import Episode, OutsideEngine
 from render_agent.runs.log.writer import TurnLog
@@ -35,6 +34,7 @@ from render_agent.runs.runner import turn_taker
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import MemoryImages
+from render_agent.visibility.room_visibility import Rooms
 
 
 class BranchLog(TurnLog):

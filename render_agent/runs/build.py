@@ -30,7 +30,6 @@ from render_agent.engines.make_engine import (
 from render_agent.engines.prices import Price
 from render_agent.errors import SceneError, UsageError
 from render_agent.options import RunConfig, parse_options
-from render_agent.render.start_pose import parse_start
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.runs.conflicts import refuse_conflicts
@@ -48,6 +47,7 @@ from render_agent.views.scene_graph import SceneGraphViews
 from render_agent.views.stress.image_stress import ImageStress
 from render_agent.views.toolsets import Toolset
 from render_agent.views.view_policies.view_policy import ViewPolicy
+from render_agent.visibility.start_pose import parse_start
 
 MAX_CANDIDATES = 64  # maximum replies per turn
 

@@ -19,7 +19,6 @@ from render_agent.engines.sight_check import CheckServers, SightRecord, sight_ca
 from render_agent.errors import SetupError
 from render_agent.extras import require
 from render_agent.render.make_renderer import check_renderer
-from render_agent.render.start_pose import parse_start
 from render_agent.runs.build import Parts
 from render_agent.runs.inputs import QUESTIONS, changed_inputs
 from render_agent.runs.read import RunData
@@ -35,6 +34,7 @@ from render_agent.tasks.input_files import (
 )
 from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import format_bytes
+from render_agent.visibility.start_pose import parse_start
 
 LOG = logging.getLogger(__name__)
 

@@ -124,3 +124,16 @@ def rotation(degrees: float) -> Array:
     if degrees % 90 == 0:
         sine, cosine = float(round(sine)), float(round(cosine))
     return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+
+
+def level_size(box: OrientedBox) -> tuple[tuple[float, float, float], float]:
+    """Return the size of a box along its two level axes and its upright axis, in metres, and the yaw of the first
+    axis.
+
+    The upright axis is the one nearest to z. Yaw is between 0 and 180 degrees, because an axis has no front.
+    """
+    upright = int(np.abs(box.axes[:, 2]).argmax())
+    long_axis, other_axis = (axis for axis in range(3) if axis != upright)
+    yaw = math.degrees(math.atan2(box.axes[long_axis, 1], box.axes[long_axis, 0])) % 180
+    size = box.size
+    return (float(size[long_axis]), float(size[other_axis]), float(size[upright])), round(yaw) % 180

@@ -21,7 +21,6 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
-from render_agent.render.start_pose import Start, moved_start_note, question_pose, start_camera
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera
@@ -29,10 +28,11 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.views.image_store import question_file, scene_file
-from render_agent.views.measurement import measure_places
 from render_agent.views.provider import NextViews
 from render_agent.views.stress.image_stress import ImageSink
 from render_agent.views.view_policies.view_policy import AdditionalViews, ViewChooser, ViewContext
+from render_agent.visibility.measurement import measure_places
+from render_agent.visibility.start_pose import Start, moved_start_note, question_pose, start_camera
 
 log = logging.getLogger(__name__)
 

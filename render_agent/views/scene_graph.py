@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import Wording
-from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.boxes import level_size
 from render_agent.tasks.ground_truth import Facts
 from render_agent.views.provider import NextViews, NoViews
 
@@ -52,16 +49,3 @@ def scene_graph(facts: Facts, wording: Wording) -> str:
             )
             lines.append(line)
     return "\n".join(lines)
-
-
-def level_size(box: OrientedBox) -> tuple[tuple[float, float, float], float]:
-    """Return the size of a box along its two level axes and its upright axis, in metres, and the yaw of the first
-    axis.
-
-    The upright axis is the one nearest to z. Yaw is between 0 and 180 degrees, because an axis has no front.
-    """
-    upright = int(np.abs(box.axes[:, 2]).argmax())
-    long_axis, other_axis = (axis for axis in range(3) if axis != upright)
-    yaw = math.degrees(math.atan2(box.axes[long_axis, 1], box.axes[long_axis, 0])) % 180
-    size = box.size
-    return (float(size[long_axis]), float(size[other_axis]), float(size[upright])), round(yaw) % 180

@@ -15,11 +15,11 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.question_types import true_answer, type_of
 from render_agent.views.stress.mirrored import mirrored_ground_truth, names_sides
+from render_agent.visibility.room_visibility import RoomVisibility
 from render_agent_lab.expert.derive import (
     Knowledge,
     final_reply,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import MapCamera
+from render_agent.visibility.room_visibility import RoomVisibility
 from render_agent_lab.expert.derive import Knowledge
 
 MIN_MAP_SHARE = 40 / (320 * 240)  # share of a map's pixels from which an object counts as shown

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from render_agent.dialogue.view import View
-from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.visibility.room_visibility import RoomVisibility
 from render_agent_lab.expert.derive import spot_of
 from render_agent_lab.expert.floor import WalkableFloor
 from render_agent_lab.expert.homes import SceneTruth

@@ -23,13 +23,12 @@ from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
 from render_agent.render.projection import points_under
-from render_agent.render.visibility.room_visibility import RoomVisibility
 from render_agent.scans.camera import AnyCamera, FloatArray
 from render_agent.scans.scene import Scene
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.box_answers import DIRECTION_NAMES, side
 from render_agent.tasks.question_types import base_question_type, subjects
-from render_agent.views.measurement import (
+from render_agent.visibility.measurement import (
     SceneObject,
     ScenePoint,
     camera_under,
@@ -37,6 +36,7 @@ from render_agent.views.measurement import (
     scene_objects,
     viewpoint,
 )
+from render_agent.visibility.room_visibility import RoomVisibility
 from render_agent_lab.expert.policy import Expert, expert
 
 # Question types (without difficulty) that measurements can answer.

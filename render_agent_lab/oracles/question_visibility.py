@@ -12,16 +12,16 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import (
+from render_agent.runs.build import Parts
+from render_agent.scans.cache import SceneCache
+from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.question_types import named_categories, type_of
+from render_agent.visibility.room_visibility import (
     Rooms,
     RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
 )
-from render_agent.runs.build import Parts
-from render_agent.scans.cache import SceneCache
-from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.question_types import named_categories, type_of
 
 Thing = str | int  # a category, or the index of a box if every object of the category counts
 

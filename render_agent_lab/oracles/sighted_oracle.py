@@ -22,12 +22,12 @@ from render_agent.engines.scripted.blind_policies import (
 )
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
-from render_agent.render.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.runs.build import build
 from render_agent.score.chance import frequent_answers
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import true_answer, type_of
+from render_agent.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 
 # Reasoning of the reply, by the result of `was_shown`.

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.start_pose import EYE_HEIGHT_METRES
-from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ViewContext
-from render_agent.views.view_policies.visible_surface import Frustums, Surroundings, look_around
+from render_agent.visibility.object_visibility import pixel_angles
+from render_agent.visibility.start_pose import EYE_HEIGHT_METRES
+from render_agent.visibility.visible_surface import Frustums, Surroundings, look_around
 
 MAX_PLACES = 32  # positions across the free space from which every box is evaluated
 

@@ -20,17 +20,17 @@ from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.room_visibility import (
-    NO_FACTS,
-    RoomVisibility,
-    clearly_visible_boxes,
-    named_boxes,
-)
 from render_agent.runs.read import RunData
 from render_agent.scans.cache import SceneCache
 from render_agent.score.comparison import RIGHT
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.views.image_store import ImageStore
+from render_agent.visibility.room_visibility import (
+    NO_FACTS,
+    RoomVisibility,
+    clearly_visible_boxes,
+    named_boxes,
+)
 from render_agent_lab.oracles.question_visibility import Thing, as_things
 from render_agent_lab.verifier_training.decision import Decision, good_moves
 

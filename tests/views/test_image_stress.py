@@ -29,7 +29,6 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.render.start_pose import start_camera
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera, wrap_degrees
@@ -45,6 +44,7 @@ from render_agent.views.stress.mirrored import (
     swap_sides,
 )
 from render_agent.views.stress.shuffled import exchanged_scenes
+from render_agent.visibility.start_pose import start_camera
 
 ROOMS = TREE / "scenes"
 

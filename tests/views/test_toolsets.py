@@ -30,8 +30,13 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
-from render_agent.views.measurement import ScenePoint, measure_places, objects_at, scene_objects
 from render_agent.views.scene_graph import scene_graph
+from render_agent.visibility.measurement import (
+    ScenePoint,
+    measure_places,
+    objects_at,
+    scene_objects,
+)
 from render_agent_lab.expert.surveyor import MEASURED_TYPES
 
 SIZE = (320, 240)

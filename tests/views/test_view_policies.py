@@ -13,9 +13,6 @@ from factories.rooms import room as empty_room
 from render_agent.dialogue.reply import MAX_MOVE_METRES
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.start_pose import start_camera, surface
-from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.runs.build import build
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.cache import SceneCache
@@ -28,6 +25,9 @@ from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.views.view_policies.coverage import cover
 from render_agent.views.view_policies.tour import tour
 from render_agent.views.view_policies.view_policy import ViewContext
+from render_agent.visibility.coverage import Surface
+from render_agent.visibility.object_visibility import ObjectVisibility
+from render_agent.visibility.start_pose import start_camera, surface
 from render_agent_lab.oracles.named_objects import greedy_views
 from render_agent_lab.oracles.viewpoint_search import CLOSE_METRES, TargetBox, ViewpointSearch
 

@@ -23,22 +23,22 @@ from render_agent.engines.engine import Engine
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.object_visibility import (
+from render_agent.scans.camera import Camera
+from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.input_files import InputFile, annotation_files
+from render_agent.tasks.question_types import type_of
+from render_agent.visibility.object_visibility import (
     MIN_CLEAR_AREA,
     MIN_CLEAR_SHARE,
     ObjectSighting,
 )
-from render_agent.render.visibility.room_visibility import (
+from render_agent.visibility.room_visibility import (
     NO_FACTS,
     Rooms,
     RoomVisibility,
     clearly_visible_boxes,
     named_boxes,
 )
-from render_agent.scans.camera import Camera
-from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.input_files import InputFile, annotation_files
-from render_agent.tasks.question_types import type_of
 
 # Privileged information that models do not have; recorded in config.json and noted in results.
 KNOWS = "where the named objects are"

@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Struct
 
 from render_agent.beliefs.scored_probe import ScoredProbe
-from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
+from render_agent.visibility.object_visibility import ObjectSighting
 
 # The two groups of answers in plots and tables of all question types; RIGHT is the limit.
 HIGH_SCORE, LOW_SCORE = "score at least 50 %", "score below 50 %"

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, without_colours
-from render_agent.render.visibility.object_visibility import ObjectSighting
-from render_agent.render.visibility.room_visibility import NO_FACTS, RoomVisibility
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.scans.camera import Camera, Vector
@@ -26,6 +24,8 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import named_categories
+from render_agent.visibility.object_visibility import ObjectSighting
+from render_agent.visibility.room_visibility import NO_FACTS, RoomVisibility
 
 
 class Visibility(NamedTuple):

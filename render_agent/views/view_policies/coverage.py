@@ -9,12 +9,12 @@ import numpy as np
 
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
-from render_agent.render.start_pose import EYE_HEIGHT_METRES, HEADINGS
-from render_agent.render.visibility.coverage import REACH_METRES, Surface
-from render_agent.render.visibility.panorama import visible_points
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ScenePlanner, ViewContext, ViewPolicy
+from render_agent.visibility.coverage import REACH_METRES, Surface
+from render_agent.visibility.panorama import visible_points
+from render_agent.visibility.start_pose import EYE_HEIGHT_METRES, HEADINGS
 
 PLACES = 40  # places compared, besides that of the first view
 PITCHES_DEGREES = (0.0, -20.0)  # level, and tilted down to nearby objects

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
-from render_agent.render.start_pose import EYE_HEIGHT_METRES
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.views.view_policies.view_policy import ScenePlanner, ViewContext, ViewPolicy
-from render_agent.views.view_policies.visible_surface import (
+from render_agent.visibility.start_pose import EYE_HEIGHT_METRES
+from render_agent.visibility.visible_surface import (
     Frustums,
     Surroundings,
     look_around,

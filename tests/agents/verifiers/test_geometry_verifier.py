@@ -21,7 +21,6 @@ from render_agent.dialogue.view import View
 from render_agent.options import RunConfig
 from render_agent.render.around import camera_ahead
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility.coverage import Surface
 from render_agent.runs.build import build
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.cache import SceneCache
@@ -30,6 +29,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.views.provider import NextViews
+from render_agent.visibility.coverage import Surface
 
 SIZE = (96, 72)
 FIELD = vertical_from_horizontal(75, *SIZE)

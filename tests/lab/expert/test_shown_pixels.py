@@ -8,13 +8,13 @@ from factories.scenes import room, write_ply
 
 from render_agent.dialogue.view import View
 from render_agent.render.make_renderer import make_renderer
-from render_agent.render.visibility.box_surfaces import MARGIN_METRES
-from render_agent.render.visibility.room_visibility import Rooms
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts
+from render_agent.visibility.box_surfaces import MARGIN_METRES
+from render_agent.visibility.room_visibility import Rooms
 from render_agent_lab.expert.derive import spot_of
 from render_agent_lab.expert.sightings import (
     MIN_IMAGE_SHARE,

@@ -16,7 +16,6 @@ from render_agent.cli.main import cli
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility.object_visibility import ObjectVisibility
 from render_agent.report.diagnosis import diagnose as module
 from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
 from render_agent.report.diagnosis.model import Cause
@@ -26,6 +25,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.visibility.object_visibility import ObjectVisibility
 from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
 
 SCENES = TREE / "scenes"

@@ -18,7 +18,6 @@ from render_agent.dialogue.reply import Malformed, describe_action
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
-from render_agent.render.visibility.object_visibility import ObjectSighting
 from render_agent.report.candidate_scores import (
     CandidateScore,
     candidate_scores,
@@ -55,6 +54,7 @@ from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
 from render_agent.tasks.question_types import type_label
 from render_agent.util.safe_parse import parse_json
+from render_agent.visibility.object_visibility import ObjectSighting
 
 LONG_CHARACTERS = 160  # longer questions are set in a smaller font
 ENDLESS_CHARACTERS = 1500  # longer questions scroll

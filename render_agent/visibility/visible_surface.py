@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.renderer import Renderer
-from render_agent.render.start_pose import FAR_METRES, surface
-from render_agent.render.visibility.object_visibility import pixel_angles
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.scene import Scene
+from render_agent.visibility.object_visibility import pixel_angles
+from render_agent.visibility.start_pose import FAR_METRES, surface
 
 FRAME_PIXELS = 48  # side of an image with a field of view of 90 degrees
 

@@ -14,14 +14,14 @@ from render_agent.render.projection import projection
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.rasteriser.zbuffer import cover
 from render_agent.render.renderer import Frame
-from render_agent.render.visibility.box_surfaces import _face_orientation
-from render_agent.render.visibility.object_visibility import ObjectSighting, ObjectVisibility
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.scans.scene import Scene
+from render_agent.visibility.box_surfaces import _face_orientation
+from render_agent.visibility.object_visibility import ObjectSighting, ObjectVisibility
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))
 SIZE = (160, 120)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.render.renderer import Frame, Renderer
-from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.object_visibility import ObjectSighting, ObjectVisibility
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.tasks.question_types import named_categories
+from render_agent.visibility.coverage import Surface
+from render_agent.visibility.object_visibility import ObjectSighting, ObjectVisibility
 
 MAX_OPEN_ROOMS = 8  # rooms whose scenes stay in memory; results are kept for all rooms
 NEAR_METRES = 0.5  # surface closer than this along the optical axis fills the image

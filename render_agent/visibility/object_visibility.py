@@ -20,10 +20,10 @@ from render_agent.dialogue.view import View
 from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.projection import points_under, projection
 from render_agent.render.renderer import Frame, Renderer
-from render_agent.render.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
+from render_agent.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
 
 MAX_WIDTH_PIXELS = 320  # maximum width, by default, at which pixels are counted
 ALONE_PIXELS = 160  # approximate size at which an object is drawn alone
@@ -151,7 +151,7 @@ class ObjectVisibility:
     def _sums(
         self, frame: Frame, camera: Camera | MapCamera, position: Vector, angle: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        from render_agent.render.visibility.counting import tally_pixels
+        from render_agent.visibility.counting import tally_pixels
 
         surfaces, pieces = self._surfaces, frame.primitive
         if pieces is None:
@@ -197,7 +197,7 @@ class ObjectVisibility:
     def _faces_angle(
         self, faces: NDArray[np.intp], camera: Camera, width: int, height: int
     ) -> float:
-        from render_agent.render.visibility.counting import angle_of_faces
+        from render_agent.visibility.counting import angle_of_faces
 
         view, focal = projection(camera, width, height), camera.focal(height)
         mesh = self.scene.points, self.scene.faces, faces

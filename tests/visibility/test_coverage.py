@@ -5,7 +5,10 @@ import pytest
 from factories.scenes import box, joined
 
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility.coverage import (
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
+from render_agent.visibility.coverage import (
     DIRECTIONS,
     REACH_METRES,
     SIDE_PIXELS,
@@ -13,9 +16,6 @@ from render_agent.render.visibility.coverage import (
     free_places,
     sample_surface,
 )
-from render_agent.scans.camera import Camera
-from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.scene import Scene
 
 SIZE = np.array([4.0, 3.0, 2.5])
 MIDDLE = (2.0, 1.5, 1.25)

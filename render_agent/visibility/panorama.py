@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.renderer import Renderer, without_colours
-from render_agent.render.visibility.coverage import SLACK_METRES, SLACK_PER_METRE
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.scene import Scene
+from render_agent.visibility.coverage import SLACK_METRES, SLACK_PER_METRE
 
 SIDE_PIXELS = 64  # width of each of the four images around a place, which are 90 degrees wide
 YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
@@ -27,7 +27,7 @@ def visible_points(
     reach: float = math.inf,  # maximum distance in metres
 ) -> NDArray[np.bool_]:
     """Return which cameras see which surface points, (k, n)."""
-    from render_agent.render.visibility.counting import mark_in_frustums, mark_shown
+    from render_agent.visibility.counting import mark_in_frustums, mark_shown
 
     reference = cameras[0]
     tilt = max(abs(camera.pitch) for camera in cameras)

@@ -18,13 +18,7 @@ from render_agent.dialogue.wording import Wording
 from render_agent.render.around import cell_at, direction_of
 from render_agent.render.projection import points_under
 from render_agent.render.viewer import Viewer
-from render_agent.render.visibility.box_surfaces import (
-    MARGIN_METRES,
-    BoxSurfaces,
-    nearest_piece,
-)
-from render_agent.render.visibility.object_visibility import FAR_ABOVE_METRES
-from render_agent.scans.boxes import OrientedBox, distance
+from render_agent.scans.boxes import OrientedBox, distance, level_size
 from render_agent.scans.camera import (
     AnyCamera,
     Camera,
@@ -35,7 +29,12 @@ from render_agent.scans.camera import (
 )
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, place_facts
-from render_agent.views.scene_graph import level_size
+from render_agent.visibility.box_surfaces import (
+    MARGIN_METRES,
+    BoxSurfaces,
+    nearest_piece,
+)
+from render_agent.visibility.object_visibility import FAR_ABOVE_METRES
 
 # Side of the small map that finds the topmost surface at a point; only its centre pixel is read.
 PROBE_PIXELS = 33

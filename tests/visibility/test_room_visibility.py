@@ -9,14 +9,14 @@ from factories.scenes import room, write_ply
 from render_agent.dialogue.view import View
 from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.rasteriser.rasteriser import Rasteriser
-from render_agent.render.visibility import room_visibility
-from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.room_visibility import NEAR_METRES, Rooms, RoomVisibility
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera, vertical_from_horizontal
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import Facts
+from render_agent.visibility import room_visibility
+from render_agent.visibility.coverage import Surface
+from render_agent.visibility.room_visibility import NEAR_METRES, Rooms, RoomVisibility
 
 SIZE = (80, 60)
 FIELD = vertical_from_horizontal(75, *SIZE)

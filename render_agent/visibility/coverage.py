@@ -62,13 +62,13 @@ class Surface:
 
     def _may_add(self, visible: NDArray[np.bool_], camera: Camera) -> bool:
         """Return True if an image of SIDE_PIXELS could show a point within reach that is not marked yet."""
-        from render_agent.render.visibility.counting import may_add
+        from render_agent.visibility.counting import may_add
 
         focal = camera.focal(SIDE_PIXELS)
         return bool(may_add(visible, self.points, camera.pose, SIDE_PIXELS, focal, REACH_METRES))
 
     def _mark_seen(self, visible: NDArray[np.bool_], frame: Frame, camera: Camera) -> None:
-        from render_agent.render.visibility.counting import mark_shown
+        from render_agent.visibility.counting import mark_shown
 
         limits = REACH_METRES, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
         focal = camera.focal(len(frame.depth))
@@ -93,7 +93,7 @@ def sample_surface(
         sample = rng.permutation(len(points))[:count]
         inside_points: FloatArray = points[np.sort(sample)]
         return inside_points
-    from render_agent.render.visibility.counting import face_areas
+    from render_agent.visibility.counting import face_areas
 
     ends = np.cumsum(face_areas(scene.points, scene.faces))
     if not len(ends) or not ends[-1]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from render_agent.views.view_policies.visible_surface import (
+from render_agent.visibility.visible_surface import (
     CEILING_METRES,
     PATCH_METRES,
     STOREY_METRES,

@@ -17,11 +17,11 @@ from render_agent.dialogue.wording import general
 from render_agent.errors import UsageError
 from render_agent.render.projection import points_under
 from render_agent.render.renderer import Renderer
-from render_agent.render.visibility.coverage import sample_surface
-from render_agent.render.visibility.panorama import visible_points
 from render_agent.scans.camera import Camera, Vector, wrap_degrees
 from render_agent.scans.formats.axis_alignment import read_alignment
 from render_agent.scans.scene import Scene
+from render_agent.visibility.coverage import sample_surface
+from render_agent.visibility.panorama import visible_points
 
 if TYPE_CHECKING:
     from render_agent.scans.free_space.free_space import FreeSpace

@@ -13,7 +13,14 @@ from render_agent.errors import UsageError
 from render_agent.options import fingerprint_of
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.renderer import Frame
-from render_agent.render.start_pose import (
+from render_agent.runs.read import RunData
+from render_agent.scans.camera import Camera
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import CLEARANCE_METRES, FreeSpace
+from render_agent.tasks.rooms import BUNDLED
+from render_agent.visibility.coverage import Surface
+from render_agent.visibility.panorama import visible_points
+from render_agent.visibility.start_pose import (
     CANDIDATE_YAWS,
     EYE_HEIGHT_METRES,
     FAR_METRES,
@@ -25,13 +32,6 @@ from render_agent.render.start_pose import (
     start_camera,
     surface,
 )
-from render_agent.render.visibility.coverage import Surface
-from render_agent.render.visibility.panorama import visible_points
-from render_agent.runs.read import RunData
-from render_agent.scans.camera import Camera
-from render_agent.scans.formats.load import load_scene
-from render_agent.scans.free_space.free_space import CLEARANCE_METRES, FreeSpace
-from render_agent.tasks.rooms import BUNDLED
 
 FOV = 60.0
 ASPECT = 4 / 3
