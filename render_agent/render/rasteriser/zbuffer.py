@@ -70,45 +70,56 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, row
 
 
 @inlined_kernel
-def _by_row(
-    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any
+def _ordered(a: Any, b: Any, swap: Any) -> Any:
+    return (b if swap else a), (a if swap else b)
+
+
+@inlined_kernel
+def _set_up(
+    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
+    first_row: Any, last_row: Any, triangle: Any,
 ) -> Any:  # fmt: skip
-    """Return the corners of a triangle sorted from the top of the image to the bottom."""
-    if y1 < y0:
-        x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
-    if y2 < y1:
-        x1, y1, k1, x2, y2, k2 = x2, y2, k2, x1, y1, k1
-        if y1 < y0:
-            x0, y0, k0, x1, y1, k1 = x1, y1, k1, x0, y0, k0
-    return x0, y0, k0, x1, y1, k1, x2, y2, k2
+    """Write a triangle with corners (pixel, key) to `triangle`, (SIZE,): its corners from the top of the image to the
+    bottom, the slopes of its edges, its first and last-plus-one row, and twice its signed area.
+
+    Branchless to avoid mispredictions: most triangles of a scan are too small to predict anything.
+    """
+    swap = y1 < y0
+    x0, x1 = _ordered(x0, x1, swap)
+    y0, y1 = _ordered(y0, y1, swap)
+    k0, k1 = _ordered(k0, k1, swap)
+    swap = y2 < y1
+    x1, x2 = _ordered(x1, x2, swap)
+    y1, y2 = _ordered(y1, y2, swap)
+    k1, k2 = _ordered(k1, k2, swap)
+    swap = y1 < y0
+    x0, x1 = _ordered(x0, x1, swap)
+    y0, y1 = _ordered(y0, y1, swap)
+    k0, k1 = _ordered(k0, k1, swap)
+    triangle[0], triangle[1], triangle[2] = x0, y0, k0
+    triangle[3], triangle[4], triangle[5] = x1, y1, k1
+    triangle[6], triangle[7], triangle[8] = x2, y2, k2
+    triangle[9] = (x2 - x0) / (y2 - y0)
+    triangle[10] = (x1 - x0) / (y1 - y0)
+    triangle[11] = (x2 - x1) / (y2 - y1)
+    triangle[12] = np.ceil(max(y0, np.float64(first_row)) - 0.5)
+    area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+    bottom = np.ceil(min(y2, np.float64(last_row)) - 0.5)
+    triangle[13] = bottom if area != 0.0 else -1.0  # no rows
+    triangle[14] = area
+
+
+SIZE = 15  # numbers of a triangle that is set up
 
 
 @inlined_kernel
-def _rows(y0: Any, y2: Any, first_row: Any, last_row: Any) -> Any:
-    """Return the first and last-plus-one row of a triangle with sorted corners."""
-    return (
-        np.int64(np.ceil(max(y0, np.float64(first_row)) - 0.5)),
-        np.int64(np.ceil(min(y2, np.float64(last_row)) - 0.5)),
-    )
-
-
-@inlined_kernel
-def _doubled_area(x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any) -> Any:
-    """Return twice the signed area of a triangle."""
-    return (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
-
-
-@inlined_kernel
-def _columns(
-    row: Any, x0: Any, y0: Any, x1: Any, y1: Any, x2: Any, y2: Any, width: Any
-) -> Any:  # fmt: skip
-    """Return the first and last-plus-one column that a triangle with sorted corners covers in a row."""
-    y = row + 0.5
-    xa = x0 + (y - y0) * ((x2 - x0) / (y2 - y0))
-    if y < y1:
-        xb = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
-    else:
-        xb = x1 + (y - y1) * ((x2 - x1) / (y2 - y1))
+def _columns(row: Any, triangle: Any, width: Any) -> Any:
+    """Return the first and last-plus-one column that a triangle covers in a row."""
+    y, x1, y1 = row + 0.5, triangle[3], triangle[4]
+    is_upper = y < y1
+    xa = triangle[0] + (y - triangle[1]) * triangle[9]
+    xb = triangle[0] if is_upper else x1
+    xb += (y - (triangle[1] if is_upper else y1)) * (triangle[10] if is_upper else triangle[11])
     return (
         np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5)),
         np.int64(np.ceil(min(max(xa, xb), np.float64(width)) - 0.5)),
@@ -139,34 +150,22 @@ def _fill_wide(
 
 @inlined_kernel
 def _fill(
-    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
-    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
-    pages: Any, material: Any, plane: Any,
+    triangle: Any, face: Any, order: Any, keys: Any, nearest: Any, pages: Any, material: Any, plane: Any
 ) -> Any:  # fmt: skip
-    """Draw a triangle with corners (pixel, key) into rows first_row … last_row-1.
+    """Draw a triangle that is set up.
 
     `material` is that of a face with holes, and `plane` its texture plane; otherwise `material` is -1.
     """
-    x0, y0, k0, x1, y1, k1, x2, y2, k2 = _by_row(x0, y0, k0, x1, y1, k1, x2, y2, k2)
-    top, bottom = _rows(y0, y2, first_row, last_row)
-    if top >= bottom:
-        return
-    area = _doubled_area(x0, y0, x1, y1, x2, y2)
-    if area == 0.0:
-        return
+    x0, y0, k0 = triangle[0], triangle[1], triangle[2]
+    x1, y1, k1 = triangle[3], triangle[4], triangle[5]
+    x2, y2, k2 = triangle[6], triangle[7], triangle[8]
     low = min(k0, k1, k2)
     high = max(k0, k1, k2)
-    ku = kv = np.nan
-    for row in range(top, bottom):
-        y = row + 0.5
-        left, right = _columns(row, x0, y0, x1, y1, x2, y2, keys.shape[1])
-        if left >= right:
-            continue
-        # Many small faces cover no pixel centre, so the gradient is computed only when needed.
-        if np.isnan(ku):
-            ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
-            kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
-        start = k0 + (y - y0) * kv + (0.5 - x0) * ku
+    ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / triangle[14]
+    kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / triangle[14]
+    for row in range(np.int64(triangle[12]), np.int64(triangle[13])):
+        left, right = _columns(row, triangle, keys.shape[1])
+        start = k0 + (row + 0.5 - y0) * kv + (0.5 - x0) * ku
         if material < 0 and right - left >= WIDE_PIXELS:
             _fill_wide(
                 start, ku, low, high, left, face, order,
@@ -174,14 +173,23 @@ def _fill(
             )  # fmt: skip
             continue
         for column in range(left, right):
+            pixel = np.uint64(column)  # unsigned, so that it needs no check for negative indices
             key = np.float32(min(max(start + column * ku, low), high))
-            old_key = keys[row, column]
-            if key < old_key or (key == old_key and order[face] >= order[nearest[row, column]]):
+            old_key = keys[row, pixel]
+            if key < old_key or (key == old_key and order[face] >= order[nearest[row, pixel]]):
                 continue
             if material >= 0 and is_hole(pages, material, plane, column + 0.5, row + 0.5):
                 continue
-            keys[row, column] = key
-            nearest[row, column] = face
+            keys[row, pixel] = key
+            nearest[row, pixel] = face
+
+
+@kernel
+def _fill_around_holes(
+    triangle: Any, face: Any, order: Any, keys: Any, nearest: Any, pages: Any, material: Any, plane: Any
+) -> None:  # fmt: skip
+    """Call `_fill` outside the loop over faces, which is faster without the code for holes."""
+    _fill(triangle, face, order, keys, nearest, pages, material, plane)
 
 
 @inlined_kernel
@@ -236,6 +244,16 @@ def _clip(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
     return count
 
 
+@inlined_kernel
+def _corner_indices(faces: Any, face: Any, base: Any) -> Any:
+    """Return a face's vertices within its block, unsigned, so that they need no check for negative indices."""
+    return (
+        np.uint64(faces[face, 0] - base),
+        np.uint64(faces[face, 1] - base),
+        np.uint64(faces[face, 2] - base),
+    )
+
+
 @kernel
 def _find_covering_faces(
     faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
@@ -247,20 +265,35 @@ def _find_covering_faces(
     faces are between pixel centres. The loop is branchless to avoid mispredictions.
     """
     count = 0
+    u, v, depths = local[0], local[1], local[3]
     for face in range(start, stop):
-        a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
-        ua, ub, uc = local[0, a], local[0, b], local[0, c]
-        va, vb, vc = local[1, a], local[1, b], local[1, c]
+        a, b, c = _corner_indices(faces, face, base)
+        ua, ub, uc = u[a], u[b], u[c]
+        va, vb, vc = v[a], v[b], v[c]
         first_row = np.ceil(max(min(va, vb, vc), top) - 0.5)
         last_row = np.ceil(min(max(va, vb, vc), bottom) - 0.5)
         first_column = np.ceil(max(min(ua, ub, uc), 0.0) - 0.5)
         last_column = np.ceil(min(max(ua, ub, uc), width) - 0.5)
-        da, db, dc = local[3, a], local[3, b], local[3, c]
+        da, db, dc = depths[a], depths[b], depths[c]
         covers = (first_row < last_row) & (first_column < last_column)
         cut = min(da, db, dc) < near
         covering[count] = face
         count += int((covers | cut) & (max(da, db, dc) >= near))
     return count
+
+
+@kernel
+def _set_up_faces(
+    faces: Any, covering: Any, base: Any, local: Any, first_row: Any, last_row: Any, triangles: Any
+) -> None:  # fmt: skip
+    """Set up the faces in `covering`, (n,); those that intersect the near plane get meaningless values."""
+    u, v, keys = local[0], local[1], local[2]
+    for i in range(len(covering)):
+        a, b, c = _corner_indices(faces, covering[i], base)
+        _set_up(
+            u[a], v[a], keys[a], u[b], v[b], keys[b], u[c], v[c], keys[c],
+            first_row, last_row, triangles[i],
+        )  # fmt: skip
 
 
 @kernel
@@ -270,13 +303,15 @@ def _draw_cut(
     pages: Any, material: Any, plane: Any,
 ) -> None:  # fmt: skip
     """Draw the part of a triangle that is beyond the near plane."""
+    triangle = np.empty(SIZE, np.float64)
     for third in range(2, _clip(corners, near, perspective, polygon)):
-        _fill(
+        _set_up(
             polygon[0, 0], polygon[0, 1], polygon[0, 2],
             polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
             polygon[third, 0], polygon[third, 1], polygon[third, 2],
-            face, order, first_row, last_row, keys, nearest, pages, material, plane,
+            first_row, last_row, triangle,
         )  # fmt: skip
+        _fill(triangle, face, order, keys, nearest, pages, material, plane)
 
 
 @kernel
@@ -294,6 +329,7 @@ def draw_faces(
     polygon = np.empty((4, 3), np.float64)
     width = np.float64(keys.shape[1])
     covering = np.empty(block_size, np.int64)
+    triangles = np.empty((block_size, SIZE), np.float64)
     plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     holes = pages.cutoffs.max() >= 0.0 if len(pages.materials) else False
     for i in range(len(blocks)):
@@ -306,8 +342,10 @@ def draw_faces(
             faces, start, min(start + block_size, len(faces)), base, local, near,
             np.float64(first_row), np.float64(last_row), width, covering,
         )  # fmt: skip
-        for face in covering[:count]:
-            a, b, c = faces[face, 0] - base, faces[face, 1] - base, faces[face, 2] - base
+        _set_up_faces(faces, covering[:count], base, local, first_row, last_row, triangles)
+        for n in range(count):
+            face = covering[n]
+            a, b, c = _corner_indices(faces, face, base)
             material = -1
             if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
                 material = pages.materials[face]
@@ -319,13 +357,10 @@ def draw_faces(
                     corners, polygon, near, perspective,
                     face, order, first_row, last_row, keys, nearest, pages, material, plane,
                 )  # fmt: skip
+            elif material >= 0:
+                _fill_around_holes(triangles[n], face, order, keys, nearest, pages, material, plane)
             else:
-                _fill(
-                    local[0, a], local[1, a], local[2, a],
-                    local[0, b], local[1, b], local[2, b],
-                    local[0, c], local[1, c], local[2, c],
-                    face, order, first_row, last_row, keys, nearest, pages, material, plane,
-                )  # fmt: skip
+                _fill(triangles[n], face, order, keys, nearest, pages, -1, plane)
 
 
 @kernel
@@ -359,21 +394,20 @@ def cover(
     mask[:] = False
     height, width = mask.shape
     polygon = np.empty((4, 3), np.float64)
+    triangle = np.empty(SIZE, np.float64)
     for face in face_indices:
         corners = homogeneous_corners(vertices, faces, face, matrix)
         for third in range(2, _clip(corners, near, True, polygon)):
-            triangle = _by_row(
+            _set_up(
                 polygon[0, 0], polygon[0, 1], 0.0,
                 polygon[third - 1, 0], polygon[third - 1, 1], 0.0,
                 polygon[third, 0], polygon[third, 1], 0.0,
+                0, height, triangle,
             )  # fmt: skip
-            x0, y0, _, x1, y1, _, x2, y2, _ = triangle
-            top, bottom = _rows(y0, y2, 0, height)
-            if top < bottom and _doubled_area(x0, y0, x1, y1, x2, y2) != 0.0:
-                for row in range(top, bottom):
-                    left, right = _columns(row, x0, y0, x1, y1, x2, y2, width)
-                    for column in range(left, right):
-                        mask[row, column] = True
+            for row in range(np.int64(triangle[12]), np.int64(triangle[13])):
+                left, right = _columns(row, triangle, width)
+                for column in range(left, right):
+                    mask[row, column] = True
 
 
 @inlined_kernel
