@@ -15,6 +15,8 @@ from factories.rooms import RED, as_cloud, box, mesh, room
 from rich.console import Console
 
 from render_agent.errors import RenderError
+from render_agent.render.rasteriser import blocks
+from render_agent.render.rasteriser import rasteriser as rasteriser_module
 from render_agent.render.rasteriser.blocks import cloud_blocks
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.renderer import without_colours
@@ -23,6 +25,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.util.display import display_on
 
 W, H = 320, 240
+BUNDLED = Path(__file__).parents[2] / "scenes"
 
 
 def tessellated(count, seed=0, noise=0.0):
@@ -154,6 +157,56 @@ def test_colourless_frames_have_identical_depth_and_primitives(rasteriser, camer
         assert not frame.colours.size
         assert frame.depth.tobytes() == expected.depth.tobytes()
         assert frame.primitive.tobytes() == expected.primitive.tobytes()
+
+
+def soup():
+    """Return triangles of random positions and sizes."""
+    rng = np.random.default_rng(1)
+    corners = rng.uniform(-2, 2, (900, 1, 3)) + rng.normal(0, 0.3, (900, 3, 3))
+    colours = rng.integers(0, 256, (2700, 3))
+    return mesh([(corners.reshape(-1, 3), colours, np.arange(2700).reshape(-1, 3))])
+
+
+def flipped(scene):
+    return replace(scene, faces=np.ascontiguousarray(scene.faces[:, ::-1]))
+
+
+SCENES = {
+    "wall": lambda: tessellated(90, noise=0.01),
+    "flipped wall": lambda: flipped(tessellated(90, noise=0.01)),
+    "soup": soup,
+    "bundled room": lambda: load_scene(BUNDLED / "room00.ply"),
+    "real scan": lambda: load_scene(Path(test_data("scenes", "icl_redwood_livingroom1.ply"))),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_culling_changes_no_byte(monkeypatch, name):
+    scene = SCENES[name]()
+    rng = np.random.default_rng(0)
+    low, high = scene.bounds
+    positions = [
+        *rng.uniform(low, high, (6, 3)),
+        *scene.points[rng.integers(len(scene.points), size=4)],
+    ]
+    cameras = [
+        Camera(tuple(map(float, position)), rng.uniform(-180, 180), rng.uniform(-80, 80), 70.0)
+        for position in positions
+    ]
+    cameras += [MapCamera((0.5, 0.5), float(high[2]) - 0.3, 0.03), Camera((0.0, 0.0, 1.0), 90.0)]
+    frames = {}
+    for size in (blocks.FACES_PER_BLOCK, len(scene.faces)):  # a single block is always drawn
+        monkeypatch.setattr(blocks, "FACES_PER_BLOCK", size)
+        monkeypatch.setattr(rasteriser_module, "FACES_PER_BLOCK", size)
+        renderer = Rasteriser(threads=2)
+        drawn = [renderer.draw(scene, camera, 161, 120) for camera in cameras]
+        frames[size] = [
+            (frame.colours.tobytes(), frame.depth.tobytes(), frame.primitive.tobytes())
+            for frame in drawn
+        ]
+        renderer.close()
+    culled, whole = frames.values()
+    assert culled == whole
 
 
 def test_degenerate_and_huge_triangles_are_drawn(rasteriser):
