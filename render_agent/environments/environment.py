@@ -535,8 +535,12 @@ def _from_array(value: Any) -> Any:
 
 def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:
     """Return a copy of a message with its image files replaced by copies of the images."""
-    message = deepcopy(message)
-    for piece in message["content"]:
-        if piece["type"] == "image":
-            piece["image"] = get_image(piece["image"]).copy()
-    return message
+    content = [
+        {**piece, "image": get_image(piece["image"]).copy()}
+        if piece["type"] == "image"
+        else dict(piece)
+        for piece in message["content"]
+    ]
+    return {
+        name: content if name == "content" else deepcopy(value) for name, value in message.items()
+    }
