@@ -57,8 +57,10 @@ def write_pages(
             folder,
             variables,
             states,
-            # the shuffled scenes depend on all questions
-            [s.question for s in states] if run.parts.faithful else run.questions,
+            # shuffled scenes depend on all questions
+            run.questions
+            if run.parts.image_stress.reads_all_scans
+            else [s.question for s in states],
             {s.id: diagnoses[s.id] for s in states if s.id in diagnoses},
             {s.id: adjacent[s.id] for s in states},
             index_variables,
