@@ -47,7 +47,7 @@ docs: $(VENV)/ready-lint ## set up, then build the documentation into build/docs
 	@echo build/docs/index.html
 
 bench: $(VENV)/ready-run ## set up, then time the renderers
-	$(VENV)/bin/python -m benchmarks.render
+	$(VENV)/bin/python -m render_agent_lab.bench.render
 
 train: $(VENV)/ready-test ## set up, then train the small model from scratch (hours on a CPU); resumes if interrupted
 	$(MAKE) -f training/Makefile PYTHON=$(VENV)/bin/python

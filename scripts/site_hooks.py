@@ -27,8 +27,8 @@ BESIDE = (
     "scenes/README.md",
     "training/README.md",
     "render_agent/engines/bundled_models/small/README.md",
-    "benchmarks/results/**/*.md",
-    "benchmarks/results/**/*.svg",
+    "render_agent_lab/bench/results/**/*.md",
+    "render_agent_lab/bench/results/**/*.svg",
 )
 
 LINK = re.compile(r"(?<!\\)(?P<label>!?\[(?:[^\]\[]|\[[^\]]*\])*\])\((?P<place>[^)\s]+)\)")

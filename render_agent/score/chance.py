@@ -51,7 +51,7 @@ class PublishedAnswers(msgspec.Struct, frozen=True):
 
 @cache
 def published_answers() -> dict[str, PublishedAnswers]:
-    """Return VSI-Bench's published answers by type, as summarised by `benchmarks/published_answers.py`."""
+    """Return VSI-Bench's published answers by type, as summarised by `render_agent_lab/bench/published_answers.py`."""
     data = Path(__file__).with_name("published_answers.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, PublishedAnswers])
 

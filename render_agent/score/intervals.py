@@ -3,7 +3,7 @@
 Questions about one scene share its scan and views, so scenes are the independent units. Standard errors of means come
 from the jackknife (Efron and Stein 1981; for clusters "CV3", MacKinnon, Nielsen and Webb 2023), which leaves out each
 scene in turn. Degrees of freedom follow Bell and McCaffrey (2002); if a few scenes dominate a type, they are fewer
-than scenes minus one. `benchmarks/interval_coverage.py` measures the coverage.
+than scenes minus one. `render_agent_lab/bench/interval_coverage.py` measures the coverage.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The `bench` command: compares schedules and engines. Start with `command.py`, then `measure.py`."""
+"""Measurements: `command.py` is the `bench` command; the other modules are programs that write a page of `results/`."""

@@ -17,7 +17,7 @@ from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.options import RunConfig
-    from render_agent_lab.bench.script import LengthDistributions
+    from render_agent_lab.bench.schedules.script import LengthDistributions
 
 # run options that bench sets itself
 RESERVED_OPTIONS = (
@@ -96,7 +96,7 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
     """
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
-    from render_agent_lab.bench.report import markdown, table
+    from render_agent_lab.bench.schedules.report import markdown, table
 
     config = _run_config(context, options)
     progress = plain_console(stderr=True)
@@ -116,15 +116,15 @@ def bench_command(context: click.Context, /, as_json: bool, **options: Any) -> N
 def measure_variants(config: RunConfig, options: dict[str, Any], report: Any) -> dict[str, Any]:
     """Measure all variants."""
     from render_agent.runs.build import build
-    from render_agent_lab.bench.compared_engines import (
+    from render_agent_lab.bench.schedules.compared_engines import (
         EngineFactory,
         load_benchmark_model,
         make_tokenize,
     )
-    from render_agent_lab.bench.measure import Bench
-    from render_agent_lab.bench.report import describe_environment
-    from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
-    from render_agent_lab.bench.variants import make_variants
+    from render_agent_lab.bench.schedules.measure import Bench
+    from render_agent_lab.bench.schedules.report import describe_environment
+    from render_agent_lab.bench.schedules.script import LengthDistributions, ScriptedWalk
+    from render_agent_lab.bench.schedules.variants import make_variants
 
     sizes = [_parse_batch_size(size) for size in options["batch_sizes"]]
     ways = make_variants(options["engines"], options["schedules"], options["reuse"], sizes)

@@ -1,102 +1,78 @@
-"""Formats a comparison as a table, as Markdown, and as JSON with everything that it depends on."""
+"""The report of a run: time to diagnose and write it, its size, and the time to load its index page.
+
+    python -m render_agent_lab.bench.report RUN --output render_agent_lab/bench/results/report.md
+
+RUN is a run folder, such as one with all 5,130 questions (see render_agent_lab/bench/full_scale.py). Its report is written twice: with
+and without diagnosis.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
-from render_agent.util.console import PlainTable
+import click
 
-# Columns shown in tables: heading and format. The JSON also contains all other figures.
-COLUMNS: dict[str, tuple[str, str]] = {
-    "engine": ("engine", "{}"),
-    "schedule": ("schedule", "{}"),
-    "reuse": ("reuse", "{}"),
-    "batch_size": ("batch size", "{}"),
-    "seconds": ("seconds", "{:.1f}"),
-    "questions_an_hour": ("questions per hour", "{:,}"),
-    "times_sequential": ("× sequential", "{:.1f}"),
-    "times_two_phase": ("× two-phase", "{:.1f}"),
-    "floor_share": ("lower bound", "{:.0%}"),
-    "prefilled_over_first_seen": ("prefilled / new", "{:.2f}"),
-    "cached_share": ("cached", "{:.0%}"),
-    "peak_bytes": ("GiB", "{:.2f}"),
-    "questions_that_differ": ("transcripts differ", "{}"),
-    "failed": ("failed", "{}"),
-}
-
-PACKAGES = ("torch", "transformers", "vllm", "openai", "numpy", "numba")
+from render_agent.runs.read import RunData
+from render_agent_lab.bench.harness import OUTPUT, machine, publish, table
 
 
-def describe_environment(command: str, model: Mapping[str, Any], **extra: Any) -> dict[str, Any]:
-    """Return everything that the results depend on: command, machine, package versions, model."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "command": command,
-        "machine": {
-            "system": platform.platform(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-        },
-        "versions": versions,
-        "model": dict(model),
-        **extra,
-    }
+def measure_report(name: str, run: Path, *options: str) -> list[object]:
+    """Write the report in its own process; return a row: name, wall-clock seconds, CPU seconds."""
+    before, started_at = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = [sys.executable, "-m", "render_agent", "report", str(run.resolve()), *options]
+    subprocess.run(command, check=True, capture_output=True)
+    seconds = time.perf_counter() - started_at
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return [name, f"{seconds:.1f}", f"{cpu_seconds:.1f}"]
 
 
-def nonempty_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the columns that are not empty."""
-    return [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+def measure_page_load(index: Path) -> str:
+    """Return the time until Chromium has loaded the index page and shows its rows."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        return "not measured"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page()
+        started_at = time.perf_counter()
+        page.goto(index.resolve().as_uri())
+        page.locator("#table tbody tr").first.wait_for()
+        seconds = time.perf_counter() - started_at
+        browser.close()
+    return f"{seconds:.2f} s"
 
 
-def format_cell(row: Mapping[str, Any], name: str) -> str:
-    """Return a formatted table cell."""
-    value = row.get(name)
-    if value is None:
-        return "–"
-    return COLUMNS[name][1].format(value / 2**30 if name == "peak_bytes" else value)
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> PlainTable:
-    """Return the results as a table for a terminal."""
-    result = PlainTable()
-    for name in nonempty_columns(rows):
-        is_text = name in ("engine", "schedule", "reuse")
-        result.add_column(COLUMNS[name][0], right=not is_text)
-    for row in rows:
-        result.add_row(*(format_cell(row, name) for name in nonempty_columns(rows)))
-    return result
-
-
-def markdown(figures: Mapping[str, Any]) -> str:
-    """Return the results as a Markdown page with the command and the machine."""
-    rows, machine = figures["variants"], figures["machine"]
-    model = ", ".join(f"{name} {value}" for name, value in figures["model"].items())
-    versions = ", ".join(f"{name} {value}" for name, value in figures["versions"].items())
-    heads = [COLUMNS[name][0] for name in nonempty_columns(rows)]
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@OUTPUT
+def main(run: Path, output: Path | None) -> None:
+    """Measure the report of RUN."""
+    folder, report = RunData(run), run / "report"
+    questions = folder.questions
+    shutil.rmtree(report, ignore_errors=True)
+    rows = [measure_report("with diagnosis", run)]
+    files = [path for path in report.rglob("*") if path.is_file() and not path.is_symlink()]
+    size = sum(path.stat().st_size for path in files) / 1e6
+    opening = measure_page_load(report / "index.html")
+    rows.append(measure_report("without diagnosis", run, "--no-diagnosis"))
     lines = [
-        "# Schedules and engines compared",
+        f"{len(questions):,} questions, {len(folder.lines()):,} turns,"
+        f" {len({question.scene for question in questions})} scenes.",
         "",
-        f"{figures['workload']} Model: {model}.",
+        *table(["`render-agent report`", "seconds", "CPU seconds"], rows),
         "",
-        f"| {' | '.join(heads)} |",
-        "|" + "--:|" * len(heads),
-        *(
-            f"| {' | '.join(format_cell(row, name) for name in nonempty_columns(rows))} |"
-            for row in rows
-        ),
-        "",
-        f"{machine['cores']} cores, {machine['system']}; Python {machine['python']}, {versions}.",
-        "",
-        f"    {figures['command']}",
-        "",
+        f"{len(files):,} files, {size:.0f} MB. Chromium shows the index page after {opening}.",
     ]
-    return "\n".join(lines)
+    publish(output, "The report of a run", lines, machine("numpy", "matplotlib"))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from benchmarks import fair_controls as controls
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.build import build
@@ -13,6 +12,7 @@ from render_agent.tasks.question_types import DIRECTION_TYPES
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.views.stress.image_stress import ImageStress
 from render_agent.views.stress.mirrored import Mirrored
+from render_agent_lab.bench import fair_controls as controls
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
 from render_agent_lab.oracles.sighted_oracle import SightedOracle
 

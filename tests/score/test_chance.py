@@ -52,7 +52,7 @@ def test_part_of_the_benchmark_is_not_fitted_on_itself(vsibench):
 
 
 def test_bundled_answers_are_those_of_the_published_questions():
-    script = runpy.run_path(str(ROOT / "benchmarks/published_answers.py"))
+    script = runpy.run_path(str(ROOT / "render_agent_lab/bench/published_answers.py"))
     table = json.loads((ROOT / "render_agent/score/published_answers.json").read_text())
     assert table == script["summarise"](test_data("vsibench", "test.jsonl"))
 

@@ -23,7 +23,7 @@ from render_agent.report.sweep.plan import read_sweep
 @cache
 def sources():
     """Return all parsed source files by name; lazily, because every test process collects all tests."""
-    parts = ("render_agent", "render_agent_lab", "training", "benchmarks", "examples", "scripts")
+    parts = ("render_agent", "render_agent_lab", "training", "examples", "scripts")
     return {
         str(path.relative_to(TREE)): ast.parse(path.read_text("utf-8"))
         for part in parts

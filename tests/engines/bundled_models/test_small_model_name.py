@@ -20,7 +20,7 @@ from render_agent.options import RunConfig, absolute_paths
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import resume_run, start_run
-from render_agent_lab.bench.compared_engines import load_benchmark_model
+from render_agent_lab.bench.schedules.compared_engines import load_benchmark_model
 
 SHORT = {
     "engine": "transformers",

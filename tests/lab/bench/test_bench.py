@@ -13,12 +13,12 @@ from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.rooms import load_bundled_rooms
-from render_agent_lab.bench import figures, lower_bound
-from render_agent_lab.bench.compared_engines import EngineFactory, make_tokenize
-from render_agent_lab.bench.measure import Bench
-from render_agent_lab.bench.report import COLUMNS, markdown
-from render_agent_lab.bench.script import LengthDistributions, ScriptedWalk
-from render_agent_lab.bench.variants import Variant, make_variants
+from render_agent_lab.bench.schedules import figures, lower_bound
+from render_agent_lab.bench.schedules.compared_engines import EngineFactory, make_tokenize
+from render_agent_lab.bench.schedules.measure import Bench
+from render_agent_lab.bench.schedules.report import COLUMNS, markdown
+from render_agent_lab.bench.schedules.script import LengthDistributions, ScriptedWalk
+from render_agent_lab.bench.schedules.variants import Variant, make_variants
 from render_agent_lab.random_models.published_shapes import find_shape
 
 

@@ -1,0 +1,1 @@
+"""Compares schedules and engines, for the `bench` command. Start with `measure.py`."""
