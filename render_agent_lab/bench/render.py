@@ -164,10 +164,12 @@ def _embree(scene: Scene, size: tuple[int, int], threads: int) -> View:
     import open3d
 
     caster = open3d.t.geometry.RaycastingScene(nthreads=threads)
-    caster.add_triangles(scene.points, scene.faces.astype(np.uint32))
+    tensor = open3d.core.Tensor
+    assert scene.faces is not None
+    caster.add_triangles(tensor(scene.points), tensor(scene.faces.astype(np.uint32)))
     rays = {
         camera: caster.create_rays_pinhole(
-            camera.intrinsics(*size), np.linalg.inv(camera.pose), *size
+            tensor(camera.intrinsics(*size)), tensor(np.linalg.inv(camera.pose)), *size
         )
         for camera in VIEWS
     }
