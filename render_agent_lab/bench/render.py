@@ -164,7 +164,7 @@ def _embree(scene: Scene, size: tuple[int, int], threads: int) -> View:
     import open3d
 
     caster = open3d.t.geometry.RaycastingScene(nthreads=threads)
-    tensor = open3d.core.Tensor
+    tensor = open3d.core.Tensor.from_numpy
     assert scene.faces is not None
     caster.add_triangles(tensor(scene.points), tensor(scene.faces.astype(np.uint32)))
     rays = {

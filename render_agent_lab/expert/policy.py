@@ -192,6 +192,7 @@ def expert(
 
 EXPERT = NamedPolicy(
     expert,
-    "always answers with the ground truth, seen or not; for training only, scores are meaningless",
+    "always answers with the ground truth, seen or not, and names options by their text, which VSI-Bench's script counts"
+    " as wrong; for training only, scores are meaningless",
     knows_boxes=True,
 )
