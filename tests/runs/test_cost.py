@@ -33,6 +33,8 @@ from render_agent.runs.phase_controller import NullObserver, PhaseController
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
+pytestmark = pytest.mark.timeout(120)  # a run that ignores its limit never ends
+
 QUESTIONS = 6
 PRICES = (
     "- {models: [made, explorer, '*mapper_policy.py'], in: 2, cached: 0.5, cache_write: 3, out: 10}"
@@ -75,6 +77,28 @@ def start(tmp_path, url, **options):
     except RunStoppedError as error:
         return run.path, str(error)
     return run.path, None
+
+
+class UnfinishedState:
+    """An unfinished question, which may be looked at a limited number of times, so that a loop over it ends."""
+
+    id, turns, num_looks = "0", (), 0
+
+    @property
+    def active(self):
+        self.num_looks += 1
+        assert self.num_looks < 100, "the question is tried again and again"
+        return True
+
+
+@pytest.mark.parametrize("max_batched_turns", [0, 4])
+def test_question_takes_no_turn_once_the_limit_is_reached(max_batched_turns):
+    budget = Budget()
+    budget.exhausted = True
+    controller = PhaseController(None, NullObserver(), None, max_batched_turns, 1, budget)
+    assert [*controller.take_all(UnfinishedState())] == []
+    assert [*controller.turn(UnfinishedState(), "batched")] == []
+    assert controller._pending([UnfinishedState()]) == []
 
 
 @NO_SDK
@@ -241,28 +265,6 @@ def test_budget_without_limit_admits_everything():
         budget.admit(str(number))
         budget.settle(str(number), None, FailedTurnCost(Tokens()))
     assert not budget.exhausted
-
-
-class UnfinishedState:
-    """An unfinished question, which may be looked at a limited number of times, so that a loop over it ends."""
-
-    id, turns, num_looks = "0", (), 0
-
-    @property
-    def active(self):
-        self.num_looks += 1
-        assert self.num_looks < 100, "the question is tried again and again"
-        return True
-
-
-@pytest.mark.parametrize("max_batched_turns", [0, 4])
-def test_question_takes_no_turn_once_the_limit_is_reached(max_batched_turns):
-    budget = Budget()
-    budget.exhausted = True
-    controller = PhaseController(None, NullObserver(), None, max_batched_turns, 1, budget)
-    assert [*controller.take_all(UnfinishedState())] == []
-    assert [*controller.turn(UnfinishedState(), "batched")] == []
-    assert controller._pending([UnfinishedState()]) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"agent": "vote:3", "temperature": 1.0}])
