@@ -108,6 +108,22 @@ class RunConfig:
         metavar="DIR",
         path="always",
     )
+    boxes: str | None = _questions(
+        None,
+        "File of the objects' boxes in the scan (default: NAME.boxes.json next to the scan).",
+        metavar="FILE",
+        path="always",
+    )
+    boxes_up: Up = _questions(  # noqa: RUF009
+        AUTO,
+        "Up axis of the boxes; auto uses that of their format, else that of the scan.",
+        choices=(AUTO, *get_args(Axis)),
+    )
+    boxes_unit: AnyUnit = _questions(  # noqa: RUF009
+        AUTO,
+        "Unit of the boxes; auto uses that of their format, else that of the scan.",
+        choices=(AUTO, *get_args(Unit)),
+    )
     allow_missing: bool = _questions(
         False,
         "Run even if scans are missing; their questions are MISSING, and every score has a caveat.",

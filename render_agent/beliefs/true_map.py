@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.beliefs.matching import FloatArray
-from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.ground_truth import UNKNOWN_AREA, Facts
 
 # cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene
 CELLS = 10
@@ -46,7 +46,9 @@ def grid_map(facts: Facts) -> dict[str, list[list[int]]]:
 def metric_map(facts: Facts) -> dict[str, Any]:
     """Return a scene's map in metres in the frame of the scan: object boxes and the square of the grid."""
     schema: dict[str, Any] = {
-        "room_square_metres": round(facts.room_size, 3),
+        "room_square_metres": None
+        if facts.room_size == UNKNOWN_AREA
+        else round(facts.room_size, 3),
         "objects": {
             label: [
                 {

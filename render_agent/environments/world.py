@@ -93,7 +93,7 @@ class World:
         self.questions = list(questions or self.parts.questions())
         check_choices(self.parts, self.questions, at_hand=False)
         self.rewards = Rewards(DEFAULT_WEIGHTS if rewards is None else rewards, config.probe)
-        self.facts = load_facts(self.questions, config.annotations)
+        self.facts = load_facts(self.questions, config)
         if self.rewards.needs_boxes:
             self._check_boxes()
         if record is not None:  # scenes are only read from files with these digests

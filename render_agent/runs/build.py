@@ -286,7 +286,7 @@ def make_views(
     """Return the view provider for the given questions. The renderer is created with the first view."""
     config = parts.config
     if parts.toolset.graph:
-        return SceneGraphViews(load_facts(questions, config.annotations), parts.prompt.wording)
+        return SceneGraphViews(load_facts(questions, config), parts.prompt.wording)
     if parts.blind:
         return NoViews()
 
@@ -307,7 +307,7 @@ def make_views(
         return PolicyViews(
             make_viewer, scenes, image_store, opening, config.start, opening, policy=policy
         )
-    facts = load_facts(questions, config.annotations) if parts.toolset.measures else None
+    facts = load_facts(questions, config) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
         make_viewer, scenes, image_store, config.view_types, config.start, opening, facts, wording

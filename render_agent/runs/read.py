@@ -328,7 +328,7 @@ class RunData:
     def facts(self, questions: Iterable[Question]) -> dict[str, Facts]:
         """Return the ground truth of the questions' scenes, by scene, from files that have not changed since the run."""
         changed_paths = {Path(file.name) for file in self.changed_annotations}
-        return load_facts(questions, self.config.annotations, changed_paths)
+        return load_facts(questions, self.config, changed_paths)
 
     def read_states(self, scenes: SceneSource = NO_SCENES) -> list[QuestionState]:
         """Return new states of the questions with their turns; `scenes` provides their scenes."""

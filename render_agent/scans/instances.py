@@ -15,6 +15,7 @@ from render_agent.util.safe_parse import decode_json, read_bounded
 Index = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 MESH_SUFFIX = "_vh_clean_2.ply"  # the ScanNet mesh that SCENE.aggregation.json refers to
+AGGREGATION_SUFFIX = ".aggregation.json"
 SEGMENTS_SUFFIX = "_vh_clean_2.0.010000.segs.json"
 
 
@@ -24,6 +25,7 @@ class _Segments(Struct):
 
 class _Group(Struct):
     segments: list[Index]
+    label: str = ""
 
 
 class _Aggregation(Struct):
@@ -33,7 +35,7 @@ class _Aggregation(Struct):
 def instance_files(scan: Path) -> tuple[Path, ...]:
     """Return the two label files of a scan, segments first; () unless both exist."""
     scene = scan.name.removesuffix(MESH_SUFFIX)
-    names = f"{scene}{SEGMENTS_SUFFIX}", f"{scene}.aggregation.json"
+    names = f"{scene}{SEGMENTS_SUFFIX}", f"{scene}{AGGREGATION_SUFFIX}"
     files = tuple(scan.with_name(name) for name in names)
     has_labels = scan.name.endswith(MESH_SUFFIX) and all(file.is_file() for file in files)
     return files if has_labels else ()
@@ -46,17 +48,38 @@ def read_instances(
     """Return the object number of each vertex, (n,); None if the scan has no label files."""
     if scan is None or not (files := instance_files(scan)):
         return None
+    instances = np.full(vertices, -1, np.int32)
     try:
-        segments: _Segments = decode_json(read_bounded(files[0]), _Segments)
-        aggregation: _Aggregation = decode_json(read_bounded(files[1]), _Aggregation)
+        for number, (_, members) in enumerate(_read_groups(files[0], files[1], vertices)):
+            instances[members] = number
     except (OSError, ValueError) as error:
         raise SceneError(f"cannot read the instance labels of {scan}: {error}") from error
+    return instances
+
+
+def segments_file(aggregation: Path) -> Path:
+    """Return the path of the segmentation that a SCENE.aggregation.json refers to."""
+    return aggregation.with_name(
+        aggregation.name.removesuffix(AGGREGATION_SUFFIX) + SEGMENTS_SUFFIX
+    )
+
+
+def read_groups(aggregation: Path, vertices: int) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return the label and the vertex indices of each object. Raises OSError and ValueError."""
+    return _read_groups(segments_file(aggregation), aggregation, vertices)
+
+
+def _read_groups(
+    segments_path: Path, aggregation_path: Path, vertices: int
+) -> list[tuple[str, NDArray[np.intp]]]:
+    segments: _Segments = decode_json(read_bounded(segments_path), _Segments)
+    aggregation: _Aggregation = decode_json(read_bounded(aggregation_path), _Aggregation)
     segments_of_vertices = np.array(segments.segIndices, np.int64)
     if len(segments_of_vertices) != vertices:
-        raise SceneError(
-            f"{files[0]} has labels for {len(segments_of_vertices)} vertices, but {scan} has {vertices}"
+        raise ValueError(
+            f"{segments_path} has labels for {len(segments_of_vertices)} vertices, but the scan has {vertices}"
         )
-    instances = np.full(vertices, -1, np.int32)
-    for number, group in enumerate(aggregation.segGroups):
-        instances[np.isin(segments_of_vertices, group.segments)] = number
-    return instances
+    return [
+        (group.label, np.flatnonzero(np.isin(segments_of_vertices, group.segments)))
+        for group in aggregation.segGroups
+    ]

@@ -212,6 +212,11 @@ def read_ground_truth(path: Path) -> RoomGroundTruth:
         raise QuestionsError(
             f"{path} is not a ground truth file written by make-rooms: {error}"
         ) from error
+    numbers = Counter(box.number for boxes in home.boxes.values() for box in boxes)
+    if repeated := [number for number, count in numbers.items() if count > 1]:
+        raise QuestionsError(
+            f"{path}: several objects have the number {repeated[0]}; give each its own"
+        )
     objects_by_number = {
         box.number: AnnotatedObject(
             label,

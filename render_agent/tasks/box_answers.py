@@ -15,7 +15,7 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.scans.boxes import Array, OrientedBox, distance
 from render_agent.scans.camera import wrap_degrees
-from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.ground_truth import UNKNOWN_AREA, Facts
 
 BACK_DEGREES = (
     135.0  # minimum angle at which a target counts as behind, as defined in the medium question
@@ -70,9 +70,11 @@ def count_objects(question: Question, facts: Facts, subjects: list[str]) -> str 
     return str(facts.counts.get(subjects[0], 0)) if subjects[0] else None
 
 
-def room_area(question: Question, facts: Facts, subjects: list[str]) -> str:
+def room_area(question: Question, facts: Facts, subjects: list[str]) -> str | None:
     """Return the floor area."""
-    return _in_unit(question, facts.room_size, 1, power=2)
+    return (
+        None if facts.room_size == UNKNOWN_AREA else _in_unit(question, facts.room_size, 1, power=2)
+    )
 
 
 def longest_side(question: Question, facts: Facts, subjects: list[str]) -> str | None:

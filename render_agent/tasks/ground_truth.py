@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from render_agent.dialogue.question import Question
-from render_agent.errors import QuestionsError
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import RunConfig
 from render_agent.scans.annotation_rooms.annotations import (
     BoxedObject,
     find_annotation_files,
@@ -27,6 +28,10 @@ from render_agent.scans.room_ground_truth import (
     ground_truth_file,
     read_ground_truth,
 )
+from render_agent.tasks.box_files import box_file_parts
+from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes
+
+UNKNOWN_AREA = 0.0
 
 logger = logging.getLogger(__name__)
 
@@ -34,37 +39,43 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, eq=False)
 class Facts:
     counts: Mapping[str, int]
-    room_size: float  # floor area in square metres
+    room_size: float  # floor area in square metres; UNKNOWN_AREA if it is not given
     boxes: Mapping[str, Sequence[OrientedBox]]  # category -> boxes in the frame of the scene's file
 
 
 def load_facts(
     questions: Iterable[Question],
-    annotations: str | None = None,
+    config: RunConfig | None = None,  # names annotations and boxes, and the frame of the scans
     skip: Collection[Path] | None = None,
 ) -> dict[str, Facts]:
     """Return the ground truth of the questions' scenes, by scene. That of edited rooms includes the edits.
 
-    Sources are the official annotations, including those from which a scene is built, and the files that `make-rooms`
-    writes next to a scan.
+    Sources are the file of `--boxes`, the official annotations, including those from which a scene is built, and the
+    files next to a scan: boxes of a user, and what `make-rooms` writes. The first that has the scene counts.
     """
     questions = list(questions)
     scans = {question.unchanged.scene: question.scan for question in questions}
-    paths = _annotation_paths(scans.values(), annotations)
+    paths = _annotation_paths(scans.values(), config)
     is_optional = skip is not None
     if is_optional:
         paths = [path for path in paths if path.exists()]
     skip = skip or ()
     facts: dict[str, Facts] = {}
+    has_own_file = config is not None and config.boxes is not None
+    if has_own_file:
+        _refuse_several(scans.values())
+        facts |= _own_facts(scans, config, skip, is_optional=is_optional)
     for path in paths:
         with _tolerate_damage(is_optional):
             for file in find_annotation_files(path):
                 if file not in skip:
                     with _tolerate_damage(is_optional):
                         file_facts = annotated_facts(file)
-                        facts |= {
+                        facts = {
                             scene: file_facts[scene] for scene in file_facts.keys() & scans.keys()
-                        }
+                        } | facts
+    if not has_own_file:
+        facts = _own_facts(scans, config, skip, is_optional=is_optional) | facts
     for scene, scan in scans.items():
         truth_file = None if scan is None else ground_truth_file(scan)
         if scene not in facts and truth_file is not None and truth_file not in skip:
@@ -105,17 +116,48 @@ def edited_facts(facts: Facts, edits: Sequence[Edit]) -> Facts:
     return Facts(counts, facts.room_size, edit_boxes(facts.boxes, edits))
 
 
-def facts_files(questions: Iterable[Question], annotations: str | None = None) -> list[Path]:
+def facts_files(questions: Iterable[Question], config: RunConfig | None = None) -> list[Path]:
     """Return the distinct files that `load_facts` may read."""
     scans = {question.scan for question in questions}
-    paths = _annotation_paths(scans, annotations)
+    paths = _annotation_paths(scans, config)
     files = [file for path in paths for file in find_annotation_files(path)]
     next_to_scans = (ground_truth_file(scan) for scan in scans if scan is not None)
-    return list(dict.fromkeys([*files, *sorted(filter(None, next_to_scans))]))
+    own_files = (own_box_file(scan, config) for scan in scans if scan is not None)
+    parts = {part for file in filter(None, own_files) for part in box_file_parts(file)}
+    return list(dict.fromkeys([*files, *sorted(filter(None, next_to_scans)), *sorted(parts)]))
 
 
-def _annotation_paths(scans: Iterable[Path | None], annotations: str | None) -> list[Path]:
-    """Return the official annotations: files that scenes are built from, and the path in `annotations`."""
+def _own_facts(
+    scans: Mapping[str, Path | None],
+    config: RunConfig | None,
+    skip: Collection[Path],
+    *,
+    is_optional: bool,
+) -> dict[str, Facts]:
+    """Return the facts of scenes whose scan has boxes of the user's."""
+    facts = {}
+    for scene, scan in scans.items():
+        file = None if scan is None else own_box_file(scan, config)
+        if scan is None or file is None or file in skip:
+            continue
+        with _tolerate_damage(is_optional):
+            if boxes := own_boxes(file, scan, config):
+                counts = {label: len(group) for label, group in boxes.items()}
+                facts[scene] = Facts(counts, UNKNOWN_AREA, boxes)
+    return facts
+
+
+def _refuse_several(scans: Iterable[Path | None]) -> None:
+    if len(names := sorted({str(scan) for scan in scans if scan is not None})) > 1:
+        raise UsageError(
+            f"--boxes names the boxes of one scan, but the questions are about {len(names)}, such as {names[0]} and"
+            f" {names[1]}. Put NAME{SUFFIX} next to each scan."
+        )
+
+
+def _annotation_paths(scans: Iterable[Path | None], config: RunConfig | None) -> list[Path]:
+    """Return the official annotations: files that scenes are built from, and the path of `--annotations`."""
+    annotations = None if config is None else config.annotations
     files = {scan for scan in scans if scan is not None and is_annotation_file(scan)}
     return [*sorted(files), *([] if annotations is None else [Path(annotations)])]
 

@@ -168,7 +168,7 @@ def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[I
     """Return the files with object boxes of the questions' scenes."""
     return [
         InputFile("annotations", str(file), "annotation file", sha256(file))
-        for file in facts_files(questions, config.annotations)
+        for file in facts_files(questions, config)
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.boxes import level_size
-from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.ground_truth import UNKNOWN_AREA, Facts
 from render_agent.views.provider import NextViews, NoViews
 
 
@@ -29,7 +29,8 @@ class SceneGraphViews(NoViews):
 
 def scene_graph(facts: Facts, wording: Wording) -> str:
     """Return the floor area and the objects of a scene as text, one object per line, in the frame of its boxes."""
-    lines = [wording("graph.heading", area=f"{facts.room_size:.1f}")]
+    area = "unknown" if facts.room_size == UNKNOWN_AREA else f"{facts.room_size:.1f}"
+    lines = [wording("graph.heading", area=area)]
     for label, boxes in sorted(facts.boxes.items()):
         for number, box in enumerate(boxes, 1):
             size, yaw = level_size(box)

@@ -44,7 +44,7 @@ class SceneGraph(Toolset):
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Raise SetupError if a scene has no annotated objects."""
         scenes = {question.scene for question in questions}
-        facts = load_facts(questions, config.annotations)
+        facts = load_facts(questions, config)
         if unknown := sorted(scenes - facts.keys()):
             raise SetupError(
                 f"--tools graph needs annotated objects, and {len(unknown)} of {len(scenes)} scenes have none"

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from render_agent.dialogue.question import Question
+from render_agent.options import RunConfig
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.room_ground_truth import (
     RoomGroundTruth,
@@ -58,7 +59,7 @@ class SceneTruth:
         return self._floor[1]
 
 
-def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[str, SceneTruth]:
+def load_homes(questions: Sequence[Question], config: RunConfig | None) -> dict[str, SceneTruth]:
     """Return the homes of the questions' scenes, without unknown scenes.
 
     Raises QuestionsError like `load_facts`.
@@ -66,7 +67,7 @@ def load_homes(questions: Sequence[Question], annotations: str | None) -> dict[s
     scans = {question.scene: question.scan for question in questions}
     return {
         scene: SceneTruth(facts, _read_ground_truth(scans[scene]))
-        for scene, facts in load_facts(questions, annotations).items()
+        for scene, facts in load_facts(questions, config).items()
     }
 
 

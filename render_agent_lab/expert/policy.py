@@ -173,8 +173,7 @@ def expert(
     makes_wrong_turns: bool = True,
 ) -> Expert:
     """Return the expert policy."""
-    annotations = None if config is None else config.annotations
-    homes = load_homes(questions, annotations)
+    homes = load_homes(questions, config)
     if config is None:
         return Expert(questions, seed, None, homes, walks=False)
     parts = build(config)

@@ -130,7 +130,7 @@ def known_boxes(config: RunConfig, questions: Sequence[Question]) -> dict[str, F
     Raises SetupError if those of a scene with a scan are unknown.
     """
     looked_at = [question for question in questions if question.scan is not None]
-    facts = load_facts(looked_at, config.annotations)
+    facts = load_facts(looked_at, config)
     unknown = sorted({question.scene for question in looked_at} - facts.keys())
     if unknown:
         raise SetupError(

@@ -52,7 +52,7 @@ class QuestionVisibility:
     def of(cls, parts: Parts, questions: Sequence[Question]) -> Self:
         """Create one for the views of a run. Raises QuestionsError if a ground-truth file has an unknown format."""
         config = parts.config
-        facts = load_facts(questions, config.annotations)
+        facts = load_facts(questions, config)
         return cls(parts.scenes(questions), facts, config.image_size)
 
     @cached_property

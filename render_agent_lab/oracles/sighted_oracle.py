@@ -192,11 +192,10 @@ def sighted_oracle(
 def oracle(
     questions: Sequence[Question],
     seed: int = 0,
-    # folder of the official annotations; None uses the files next to the scans
-    annotations: str | None = None,
+    config: RunConfig | None = None,  # None uses the files next to the scans
 ) -> FixedAnswerPolicy:
     """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer."""
-    facts = load_facts(questions, annotations)
+    facts = load_facts(questions, config)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
     known_answers = {
         question_id: answer for question_id, answer in answers.items() if answer is not None
@@ -209,9 +208,7 @@ def _answer(reasoning: str, answer: str) -> str:
 
 
 ORACLE = NamedPolicy(
-    lambda questions, seed, config: oracle(
-        questions, seed, None if config is None else config.annotations
-    ),
+    lambda questions, seed, config: oracle(questions, seed, config),
     "answers from the scenes' annotations, the ground truth; if they do not determine the answer, like the baseline"
     " frequency",
     knows_boxes=True,

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from conftest import test_data
 
+from render_agent.options import RunConfig
 from render_agent.score.questions import score_answer
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_files import load_questions
@@ -25,7 +26,7 @@ EXACT = {
 def test_official_annotations_reproduce_ground_truth():
     folder = test_data("vsibench")
     questions = load_questions(folder / "test.jsonl", "vsibench")
-    facts = load_facts(questions, str(folder))
+    facts = load_facts(questions, RunConfig(annotations=str(folder)))
     assert facts.keys() == {question.scene for question in questions}
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions}
     scores = {q.id: score_answer(q, answers[q.id]) for q in questions if answers[q.id]}

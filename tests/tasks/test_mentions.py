@@ -2,6 +2,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.dialogue.question import Question
+from render_agent.options import RunConfig
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import named_categories, subjects
@@ -48,7 +49,7 @@ def test_named_categories(kind, text, expected):
 
 def test_all_vsibench_questions_name_their_objects():
     questions = load_questions(test_data("vsibench", "test.jsonl"), "vsibench")
-    facts = load_facts(questions, str(test_data("vsibench")))
+    facts = load_facts(questions, RunConfig(annotations=str(test_data("vsibench"))))
     num_with_box = num_without_box = 0
     for vsi_question in questions:
         names = named_categories(vsi_question)

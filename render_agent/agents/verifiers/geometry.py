@@ -109,7 +109,7 @@ class GeometryVerifier(Verifier):
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
-        facts = load_facts(questions, config.annotations) if self.reads_boxes else {}
+        facts = load_facts(questions, config) if self.reads_boxes else {}
         return replace(self, facts=facts, size=config.image_size)
 
     @cached_property

@@ -134,7 +134,7 @@ def _foreign_note(path: Path) -> str | None:
     """Return a note if the JSON file next to a scan is not a ground truth file; some phone apps write others."""
     companion = path.with_suffix(".json")
     if companion.is_file() and ground_truth_file(path) is None:
-        return f"ignored: {companion.name} (not a ground truth file of make-rooms)"
+        return f"ignored: {companion.name} (not a ground truth file of make-rooms); if it contains boxes, pass it with --boxes"
     return None
 
 

@@ -25,7 +25,7 @@ def with_counterparts(
     Counterparts depend only on the seed, the questions and their scenes. `Question.left_out` gives the reason for each
     missing one.
     """
-    facts = load_facts(questions, config.annotations)
+    facts = load_facts(questions, config)
     files = SceneReader(*config.frame)
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):

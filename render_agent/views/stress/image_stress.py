@@ -82,7 +82,7 @@ class ImageStress(Choice):
         self.check(config, questions)
         files = SceneReader(*config.frame)
         changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
-        facts = load_facts([q.unchanged for q in questions], config.annotations) if changes else {}
+        facts = load_facts([q.unchanged for q in questions], config) if changes else {}
 
         def is_recorded(path: Path) -> bool:
             # None for a scan added after the run started.
@@ -99,7 +99,7 @@ class ImageStress(Choice):
             boxes = facts[change.scene].boxes if change.scene in facts else {}
             scene = replace(edit_scene(scene, boxes, change.edits), id=name)
             if is_recorded(path):
-                of_boxes = facts_files([q for q in questions if q.scan == path], config.annotations)
+                of_boxes = facts_files([q for q in questions if q.scan == path], config)
                 check_scene(
                     [*files_of_scan(path), *instance_files(path), *of_boxes], recorded_digests
                 )

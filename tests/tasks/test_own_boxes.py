@@ -1,0 +1,225 @@
+"""Boxes of a user's scan, in every format, and what does not fit the scan."""
+
+import json
+import re
+from itertools import permutations
+
+import numpy as np
+import pytest
+import trimesh
+from factories.scans import block, mesh_ply, room
+
+from render_agent.dialogue.question import Question
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import RunConfig
+from render_agent.scans.boxes import OrientedBox, rotation
+from render_agent.tasks.box_files import box_of_corners
+from render_agent.tasks.ground_truth import facts_files, load_facts
+
+TABLE = (1.0, 1.0, 0.0), (2.0, 2.5, 0.75)
+POINTS, FACES = room(block(*TABLE))
+CENTRE, SIZE = (1.5, 1.75, 0.375), (1.0, 1.5, 0.75)
+# Rotates z up to y up: (x, y, z) -> (x, z, -y).
+TO_Y_UP = np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]], float)
+
+
+def question(scan, scene="room"):
+    return Question("1", "b", "d", scene, "object_counting", "How many?", "number", scan=scan)
+
+
+def corners_of(facts, label="table"):
+    (box,) = facts.boxes[label]
+    return {tuple(corner) for corner in np.round(box.corners, 6)}
+
+
+EXPECTED = {tuple(c) for c in np.round(OrientedBox(np.array(CENTRE), np.array(SIZE), np.eye(3)).corners, 6)}  # fmt: skip
+
+
+@pytest.fixture
+def scan(tmp_path):
+    path = tmp_path / "room.ply"
+    path.write_bytes(mesh_ply(POINTS, FACES))
+    return path
+
+
+def write(scan, data, name="room.boxes.json"):
+    path = scan.with_name(name)
+    path.write_text(json.dumps(data))
+    return path
+
+
+def load(scan, **options):
+    return load_facts([question(scan)], RunConfig(**options))["room"]
+
+
+OBB = {
+    "centroid": CENTRE,
+    "axesLengths": [1.5, 1.0, 0.75],
+    "normalizedAxes": [0, 1, 0, -1, 0, 0, 0, 0, 1],
+}
+CORNERS = OrientedBox(np.array(CENTRE), np.array(SIZE), np.eye(3)).corners[[3, 7, 0, 1, 6, 2, 5, 4]]
+
+
+def room_plan():
+    """Return the table as RoomPlan's CapturedRoom, with a wall and a door."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = TO_Y_UP @ rotation(90) @ TO_Y_UP.T
+    matrix[:3, 3] = TO_Y_UP @ CENTRE
+    table = {
+        "dimensions": [1.5, 0.75, 1.0],  # width, height, depth
+        "transform": matrix.T.ravel().tolist(),
+        "category": {"table": {}},
+        "confidence": {"high": {}},
+        "identifier": "0",
+        "story": 0,
+    }
+    door = np.eye(4)
+    door[:3, 3] = TO_Y_UP @ (3, 0, 1)
+    return {
+        "walls": [{"identifier": "1"}],
+        "objects": [table, {**table, "category": {"washerDryer": {}}}],
+        "doors": [
+            {
+                "dimensions": [0.9, 2, 0],
+                "transform": door.T.ravel().tolist(),
+                "category": {"door": {"isOpen": True}},
+            }
+        ],
+        "windows": [],
+        "openings": [],
+        "version": 2,
+    }
+
+
+FORMATS = {
+    "yaw": [{"label": "table", "center": CENTRE, "size": [1.5, 1.0, 0.75], "yaw": 90}],
+    "corners": [{"label": "table", "corners": CORNERS.tolist()}],
+    "interior_gs": [
+        {"ins_id": "3", "label": "table", "bounding_box": [dict(zip("xyz", c, strict=True)) for c in CORNERS.tolist()]},
+        {"ins_id": "4", "label": "wall"},
+    ],
+    "scannetpp": {"segGroups": [{"id": 1, "label": "table", "segments": [1], "obb": OBB}]},
+    "arkitscenes": {"data": [{"label": "table", "segments": {"obbAligned": OBB, "obb": OBB}}]},
+    "room_plan": room_plan(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_box(scan, name):
+    path = write(scan, FORMATS[name])
+    facts = load(scan)
+    assert corners_of(facts) == EXPECTED
+    assert facts.counts["table"] == 1
+    assert facts_files([question(scan)]) == [path]
+
+
+def test_room_plan_has_doors_and_words_for_categories(scan, caplog):
+    caplog.set_level("INFO")
+    write(scan, FORMATS["room_plan"])
+    facts = load(scan)
+    assert facts.counts == {"table": 1, "washer dryer": 1, "door": 1}
+    low, high = facts.boxes["door"][0].bounds
+    np.testing.assert_allclose((low + high) / 2, (3, 0, 1), atol=1e-9)
+    np.testing.assert_allclose(high - low, (0.9, 0.02, 2), atol=1e-9)
+    assert "1 walls" in caplog.text
+
+
+def test_boxes_are_in_the_unit_and_axes_of_the_scan(tmp_path):
+    scan = tmp_path / "room.obj"
+    trimesh.Trimesh(100 * POINTS @ TO_Y_UP.T, FACES, process=False).export(scan)
+    entry = {"label": "table", "center": (100 * TO_Y_UP @ CENTRE).tolist(), "size": [150, 75, 100], "yaw": 90}  # fmt: skip
+    write(scan, [entry])
+    assert corners_of(load(scan, up="y", unit="cm")) == EXPECTED
+
+
+def test_a_turned_box_with_corners_in_any_order():
+    box = OrientedBox(np.array([1.0, 2, 3]), np.array([0.4, 0.5, 0.6]), rotation(33).T)
+    wanted = {tuple(c) for c in np.round(box.corners, 6)}
+    for order in list(permutations(range(8)))[::4001]:
+        found = box_of_corners(box.corners[list(order)])
+        assert {tuple(c) for c in np.round(found.corners, 6)} == wanted
+        assert np.linalg.det(found.axes) == pytest.approx(1)
+    bent = box.corners.copy()
+    bent[5] += 0.1
+    with pytest.raises(ValueError, match="eight corners"):
+        box_of_corners(bent)
+
+
+def test_scannet_boxes_come_from_the_vertices_in_the_aligned_frame(tmp_path):
+    scan = tmp_path / "scene0000_00_vh_clean_2.ply"
+    scan.write_bytes(mesh_ply(POINTS @ rotation(30).T, FACES))
+    matrix = np.eye(4)
+    matrix[:3, :3] = rotation(-30)
+    scan.with_name("scene0000_00.txt").write_text(
+        "axisAlignment = " + " ".join(f"{v:.9f}" for v in matrix.ravel()) + "\n"
+    )
+    is_table = ((np.array(TABLE[0]) <= POINTS) & (np.array(TABLE[1]) >= POINTS)).all(1)
+    segments = write(scan, {"segIndices": [7 if t else 3 for t in is_table]}, "scene0000_00_vh_clean_2.0.010000.segs.json")  # fmt: skip
+    groups = {"segGroups": [{"id": 0, "label": "table", "segments": [7]}]}
+    path = write(scan, groups, "scene0000_00.aggregation.json")
+    (box,) = load(scan, boxes=str(path)).boxes["table"]
+    low, high = box.bounds
+    np.testing.assert_allclose([low, high], TABLE, atol=1e-5)
+    assert facts_files([question(scan)], RunConfig(boxes=str(path))) == sorted([path, segments])
+    segments.write_text('{"segIndices": [1]}')
+    path.touch()
+    path.write_text(json.dumps(groups) + " ")
+    with pytest.raises(QuestionsError, match=r"segs\.json"):
+        load(scan, boxes=str(path))
+
+
+def table(**changes):
+    return [{"label": "table", "center": CENTRE, "size": SIZE} | changes]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (table(size=[1, 0, 1]), [r"table", r"\(1, 0, 1\)"]),
+        (table(size=[-1, 1, 1]), [r"table", r"\(-1, 1, 1\)"]),
+        (table(center=[150, 175, 37.5], size=[100, 150, 75]), ["--boxes-unit cm", "150 m", "6 m"]),
+        (table(center=[9, 1, 1]), ["1 of 1 boxes", r"table at \(9, 1, 1\)"]),
+        (table(center=[5.5, 0.5, -3.5], size=[0.5, 0.5, 0.5]), ["--boxes-up y"]),
+        (table(number=1) + table(number=1), ["number 1"]),
+        (table(corners=CORNERS.tolist()), ["center and size, or corners"]),
+        (table(colour="red"), ["colour"]),
+        ([], ["boxes.md"]),
+        ({"rooms": 3}, ["boxes.md"]),
+        (table(label="a\u202eb"), ["invisible"]),
+        (table(center=[1, 2]), ["center"]),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_numbers(scan, data, words):
+    path = write(scan, data)
+    with pytest.raises(QuestionsError) as error:
+        load(scan)
+    assert str(path) in str(error.value)
+    for word in words:
+        assert re.search(word, str(error.value)), error.value
+
+
+def test_the_advised_option_makes_the_boxes_fit(scan):
+    write(scan, table(center=[150, 175, 37.5], size=[100, 150, 75]))
+    assert corners_of(load(scan, boxes_unit="cm")) == EXPECTED
+    write(scan, table(center=(TO_Y_UP @ CENTRE).tolist(), size=[1.0, 0.75, 1.5], label="desk"))
+    assert corners_of(load(scan, boxes_up="y"), "desk") == EXPECTED
+
+
+def test_boxes_option_takes_precedence_and_names_one_scan(scan, tmp_path):
+    write(scan, table(label="desk"))
+    path = write(scan, table(), "other.json")
+    assert load(scan, boxes=str(path)).counts == {"table": 1}
+    assert facts_files([question(scan)], RunConfig(boxes=str(path))) == [path]
+    second = tmp_path / "second.ply"
+    second.write_bytes(scan.read_bytes())
+    with pytest.raises(UsageError, match=r"second\.ply"):
+        load_facts([question(scan), question(second, "second")], RunConfig(boxes=str(path)))
+
+
+def test_area_of_the_floor_is_unknown(scan):
+    from render_agent.tasks.question_types import true_answer
+
+    write(scan, table())
+    text = "What is the size of this room (in square meters)?"
+    asked = Question("1", "b", "d", "room", "room_size_estimation", text, "number", scan=scan)
+    assert true_answer(asked, load(scan)) is None
