@@ -7,6 +7,7 @@ COMMANDS = {  # name -> command, in the order of --help
     "show": "render_agent.cli.commands.show:show_command",
     "report": "render_agent.cli.commands.report:report_command",
     "bundle": "render_agent.cli.commands.bundle:bundle_command",
+    "boxes": "render_agent.cli.commands.boxes:boxes_command",
     "view": "render_agent.cli.commands.view:view_command",
     "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
     "compare": "render_agent.cli.commands.compare:compare_command",
