@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,11 @@ from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera
 from render_agent.tasks.question_types import type_label
 from render_agent.util.safe_parse import parse_json
-from render_agent.visibility.object_visibility import ObjectSighting
+from render_agent.visibility.object_visibility import (
+    MIN_CLEAR_AREA,
+    MIN_CLEAR_SHARE,
+    ObjectSighting,
+)
 
 LONG_CHARACTERS = 160  # longer questions are set in a smaller font
 ENDLESS_CHARACTERS = 1500  # longer questions scroll
@@ -251,6 +256,15 @@ class QuestionView:
     def one_suffices(self) -> bool:
         """True if a row of the table is for several objects, one of which must be seen."""
         return self.diagnosis is not None and any(len(group) > 1 for group in self.diagnosis.needed)
+
+    @property
+    def clear_rule(self) -> str:
+        """When an object counts as clearly visible."""
+        width, height = self.parts.config.image_size
+        pixels = math.ceil(MIN_CLEAR_AREA * width * height)
+        return (
+            f"at least {100 * MIN_CLEAR_SHARE:.0f} % of it, in at least {pixels:,} pixels of a view"
+        )
 
     def _cell(
         self, group: Sequence[ObjectSighting], group_boxes: Collection[int]
