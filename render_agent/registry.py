@@ -71,6 +71,7 @@ GROUPS: dict[Kind, str] = {  # kind -> entry-point group of plug-ins
 OWN_PACKAGE = "render_agent"
 
 
+@cache  # asked for every answer that is scored
 def built_in(kind: Kind) -> Mapping[str, str]:
     """Return the built-in parts of a kind: name -> `module:attribute`."""
     module, _, name = BUILT_IN[kind].partition(":")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -83,15 +85,20 @@ def find_price(
     )
 
 
-def read_prices(file: Path) -> list[Price]:
+def read_prices(file: Path) -> Sequence[Price]:
     """Return the rows of a table in YAML or JSON. Raises UsageError as `find_price`."""
     try:
         with os_errors(UsageError, f"read --prices {file}"):
             text = read_bounded(file, MAX_TABLE_BYTES).decode()
-        rows: list[Price] = convert(parse_yaml(text), list[_Row])
+        return _parse_prices(text)
     except ValueError as error:
         raise UsageError(
             f"--prices {file}: {reason_of(error)}. It must be a list of rows, each with models, in and out, e.g."
             " - {models: [my-model], in: 2.5, out: 10}"
         ) from error
+
+
+@lru_cache(8)  # parsing the bundled table takes longer than the start of a small run
+def _parse_prices(text: str) -> Sequence[Price]:
+    rows: Sequence[Price] = convert(parse_yaml(text), tuple[_Row, ...])
     return rows
