@@ -24,6 +24,7 @@ from render_agent.runs.inputs import QUESTIONS, changed_inputs
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
+from render_agent.tasks.ground_truth import check_own_boxes
 from render_agent.tasks.input_files import (
     Digests,
     InputFile,
@@ -64,6 +65,8 @@ def check_new(parts: Parts, questions: Sequence[Question]) -> None:
 def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
     """Check the options of a run."""
     check_machine(parts, questions, at_hand=at_hand)
+    if at_hand:
+        check_own_boxes(questions, parts.config)
     for choice in parts.choices:
         choice.check(parts.config, questions)
         if at_hand:

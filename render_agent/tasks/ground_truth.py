@@ -127,6 +127,14 @@ def facts_files(questions: Iterable[Question], config: RunConfig | None = None) 
     return list(dict.fromkeys([*files, *sorted(filter(None, next_to_scans)), *sorted(parts)]))
 
 
+def check_own_boxes(questions: Iterable[Question], config: RunConfig) -> None:
+    """Raise SetupError if boxes of a user cannot be read, or do not fit their scan."""
+    scans = {question.unchanged.scene: question.scan for question in questions}
+    if config.boxes is not None:
+        _refuse_several(scans.values())
+    _own_facts(scans, config, (), is_optional=False)
+
+
 def _own_facts(
     scans: Mapping[str, Path | None],
     config: RunConfig | None,

@@ -23,6 +23,7 @@ SUFFIX = ".boxes.json"
 MARGIN_METRES = 0.25  # boxes may extend this far beyond the scan, which is bounded without outliers
 MAX_SPAN_RATIO = 4.0  # boxes that span more than this multiple of the scan are in another unit
 MIN_SPAN_RATIO = 1 / 40  # so are boxes that span less than this
+MIN_LIKELY_SPAN_RATIO = 0.1  # in a unit that is suggested, boxes span at least this
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,13 @@ def _placed_objects(
     _check_sizes(path, objects)
     spans = _span(objects), float((bounds[1] - bounds[0]).max())
     if not MIN_SPAN_RATIO < spans[0] / spans[1] < MAX_SPAN_RATIO:
-        fitting = [unit for unit in METRES if _num_outside(place(up, METRES[unit]), bounds) == 0]
-        advice = f"pass --boxes-unit {max(fitting, key=METRES.__getitem__)}"  # in small units, all boxes fit if fitting else "check its unit"
+        fitting = [
+            unit
+            for unit in METRES
+            if _num_outside(boxes := place(up, METRES[unit]), bounds) == 0
+            and _span(boxes) > MIN_LIKELY_SPAN_RATIO * spans[1]
+        ]
+        advice = f"pass --boxes-unit {' or '.join(fitting)}" if fitting else "check its unit"
         raise QuestionsError(
             f"{path}: the boxes span {spans[0]:.4g} m, the scan {spans[1]:.4g} m: {advice}"
         )

@@ -7,6 +7,7 @@ from factories.changes import OBJECTS, changeable_room
 from factories.runs import comparable_results, finish_run, make_config, play, transcripts
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.errors import SetupError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -92,3 +93,13 @@ def test_runs_match_those_of_an_annotated_room(folders, options):
         originals = [row for row in results["questions"] if row["question_id"] in IDS]
         assert [row["score"] for row in originals] == [1.0] * len(IDS)
     assert any(file.endswith("room.boxes.json") for file in RunData(own).record["sha256"]["annotations"])  # fmt: skip
+
+
+def test_boxes_that_do_not_fit_are_refused_before_the_run_folder_exists(tmp_path):
+    changeable_room(tmp_path)
+    (tmp_path / "room.json").unlink()
+    boxes = [{"label": "chair", "center": [80, 80, 40], "size": [40, 40, 80]}]
+    (tmp_path / "room.boxes.json").write_text(json.dumps(boxes))
+    with pytest.raises(SetupError, match=r"room\.boxes\.json"):
+        start_run(make_config(tmp_path, tmp_path / "questions.jsonl"))
+    assert not list(tmp_path.glob("runs/*"))

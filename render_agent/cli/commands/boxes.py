@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
-from render_agent.cli.shared_options import option
+from render_agent.cli.flags import given_options
+from render_agent.cli.shared_options import option, run_option
+from render_agent.options import OPTIONS, RunConfig
 
 
-@click.command("boxes", panel="Other")
+@click.command(
+    "boxes", panel="Other", params=[run_option(OPTIONS["up"]), run_option(OPTIONS["unit"])]
+)
 @click.argument("scan", type=click.Path(path_type=Path))
-@option("--up", default="auto", metavar="AXIS", help="Up axis of the scan file (default: auto).")
-@option("--unit", default="auto", metavar="UNIT", help="Unit of the scan file (default: auto).")
 @option("--port", type=int, default=0, metavar="N", help="Port of the page (default: any).")
 @option(
     "--browser/--no-browser",
     default=True,
     help="Open the page in the browser if there is a display (default).",
 )
-def boxes_command(scan: Path, up: str, unit: str, port: int, browser: bool) -> None:
+@click.pass_context
+def boxes_command(
+    context: click.Context, /, scan: Path, port: int, browser: bool, **options: Any
+) -> None:
     """Draw and name the boxes of the objects in SCAN.
 
     The page, served on localhost only, shows a plan and two elevations. It writes NAME.boxes.json next to the scan, which
@@ -31,7 +37,6 @@ def boxes_command(scan: Path, up: str, unit: str, port: int, browser: bool) -> N
     """
     from render_agent.errors import UsageError
     from render_agent.extras import require
-    from render_agent.options import RunConfig
     from render_agent.scans.formats.load import load_scene
     from render_agent.tasks.own_boxes import SUFFIX
     from render_agent.util.web.browser import open_page
@@ -43,7 +48,8 @@ def boxes_command(scan: Path, up: str, unit: str, port: int, browser: bool) -> N
     file = scan.with_name(f"{scan.stem}{SUFFIX}")
     if file.exists():
         raise UsageError(f"{file} exists already: move it, or edit it by hand")
-    config = RunConfig(ply=str(scan), up=up, unit=unit)  # type: ignore[arg-type]
+    frame = {name: value for name, value in given_options(context).items() if name in options}
+    config = RunConfig(ply=str(scan), **frame)
     scene = load_scene(scan, up=config.up, unit=config.unit)
     server = LocalServer(port)
     server.start(BoxEditor(scene, scan, file, config, server.token).routes())
