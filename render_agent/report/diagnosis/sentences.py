@@ -35,7 +35,7 @@ def contrast_sentence(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
     (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
     return (
-        f"Of {count_noun(all_wrong, 'answer')} that score below 50 %, {num_wrong:,} {PHRASES[row['trait']]}"
+        f"Of {count_noun(all_wrong, 'answer')} with a score below 50 %, {num_wrong:,} {PHRASES[row['trait']]}"
         f" (at least 50 %: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
     )
 

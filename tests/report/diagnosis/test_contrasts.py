@@ -55,7 +55,7 @@ def test_difference_is_reported_with_both_figures(right):
     (row,) = contrasts(diagnoses.values(), places)
     contrast = finding(diagnoses, places)
     (num_missed, wrong), (early, num_right) = row["wrong"], row["right"]
-    assert f"Of {wrong} answers that score below 50 %, {num_missed} " in contrast.sentence
+    assert f"Of {wrong} answers with a score below 50 %, {num_missed} " in contrast.sentence
     assert f"(at least 50 %: {early} of {num_right}; p" in contrast.sentence
     assert contrast.link == "#cause=stopped+early"
 
