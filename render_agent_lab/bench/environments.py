@@ -15,17 +15,23 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import click
 import psutil
 
-from render_agent import VectorEnvironment
+from render_agent import Environment, VectorEnvironment
 from render_agent.api.scenes import ply
+from render_agent.render.viewer import Viewer
+from render_agent.runs.turn import TurnTaker
 from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.views import image_store
 from render_agent_lab.bench.harness import OUTPUT, machine, publish, table
 from render_agent_lab.bench.render import mesh_room
 
@@ -53,10 +59,18 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         questions = write_questions(Path(folder), faces)
         rows = [measure(questions, count, image_size, seconds) for count in episodes]
+        steps = [
+            step_parts(questions, image_size, seconds / 2, record)
+            for record in (None, Path(folder, "runs"))
+        ]
     lines = [
         f"{NUM_SCENES} rooms of {faces:,} faces, views of {image_size} pixels, nine turns per episode.",
         "",
         *table(HEAD, rows),
+        "",
+        "Processor time of a step of a single episode, in milliseconds, with one drawing thread:",
+        "",
+        *table(("part", "not recorded", "recorded"), _part_rows(*steps)),
         "",
         "The speed on 16 cores was not measured. It is projected from this machine: the smaller of 16 times the steps per"
         " second of processor time, and the same without drawing, because only drawing runs outside Python's global lock.",
@@ -94,9 +108,7 @@ def write_questions(folder: Path, faces: int) -> Path:
 def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> Sequence[object]:
     """Return the row of the table for a number of episodes."""
     with VectorEnvironment(episodes, questions, image_size=image_size) as envs:
-        for number in range(NUM_SCENES):  # read all scans and build their blocks
-            envs.envs[0].reset(options={"id": f"room{number}-0"})
-        envs.reset(seed=0)
+        _read_scans(envs)
         before = psutil.Process().memory_info().rss
         drawn = walk(envs, seconds)
         growth = max(0, psutil.Process().memory_info().rss - before)
@@ -117,10 +129,66 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
     )
 
 
+# part of a step -> the method that does it
+PARTS: dict[str, tuple[object, str]] = {
+    "render": (Viewer, "draw"),
+    "encode the image": (image_store, "encode_png"),
+    "free space": (FreeSpace, "advance"),
+    "prompt": (TurnTaker, "_messages"),
+    "observation": (Environment, "_observation"),
+}
+
+
+def step_parts(
+    questions: Path, image_size: str, seconds: float, record: Path | None
+) -> dict[str, float]:
+    """Return the milliseconds of processor time per step of each part, and of all other code."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    with (
+        ExitStack() as stack,
+        VectorEnvironment(1, questions, image_size=image_size, record=record) as envs,
+    ):
+        for name, (owner, method) in PARTS.items():
+            timed = _timed(getattr(owner, method), name, spent)
+            stack.enter_context(mock.patch.object(owner, method, timed))
+        _read_scans(envs)
+        envs.world.viewer.renderer.threads = 1  # so that the calling thread draws
+        spent.update(dict.fromkeys(PARTS, 0.0))
+        speed = walk(envs, seconds)
+    parts = {name: 1000 * total / speed.steps for name, total in spent.items()}
+    total = 1000 / speed.per_processor_second
+    return {**parts, "everything else": total - sum(parts.values()), "total": total}
+
+
+def _read_scans(envs: VectorEnvironment) -> None:
+    """Read all scans, build their blocks, and start an episode in every environment."""
+    for number in range(NUM_SCENES):
+        envs.envs[0].reset(options={"id": f"room{number}-0"})
+    envs.reset(seed=0)
+
+
+def _timed(function: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+    """Return a function that adds the processor time of its thread to `spent`."""
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        started_at = time.thread_time()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            spent[name] += time.thread_time() - started_at
+
+    return timed
+
+
+def _part_rows(*columns: dict[str, float]) -> list[list[str]]:
+    return [[name, *(f"{column[name]:.2f}" for column in columns)] for name in columns[0]]
+
+
 @dataclass(frozen=True)
 class Speed:
     """Steps per second, and per second of processor time."""
 
+    steps: int
     per_second: float
     per_processor_second: float
 
@@ -134,7 +202,7 @@ def walk(envs: VectorEnvironment, seconds: float) -> Speed:
         steps += envs.num_envs
     seconds = time.perf_counter() - started_at
     cpu_seconds = time.process_time() - cpu_started_at
-    return Speed(steps / seconds, steps / cpu_seconds)
+    return Speed(steps, steps / seconds, steps / cpu_seconds)
 
 
 def _size(text: str) -> tuple[int, int]:
