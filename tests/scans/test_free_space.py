@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space import surface
 from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.scans.scene import Scene
 
 # Guarantee: a camera never comes closer to a surface than RADIUS - CELL, in metres.
 RADIUS = 0.2
@@ -266,3 +268,28 @@ def test_walks_through_real_scans(name):
             position = end
     assert num_moved > 30
     assert num_blocked > 10
+
+
+@pytest.mark.parametrize("shape", [(15, 15, 0.02), (15, 15, 3), (15, 0.5, 0.5)])
+@pytest.mark.parametrize("count", [700, 1400, 20_000])
+def test_samples_of_a_large_cloud_are_the_first_point_of_each_cell(monkeypatch, shape, count):
+    points = (np.random.default_rng(count).uniform(0, 1, (count, 3)) * shape).astype(np.float32)
+    scene = Scene(
+        "cloud",
+        points,
+        np.zeros((count, 3), np.uint8),
+        None,
+        0.0,
+        3.0,
+        np.array([[0, 0, 0], shape]),
+    )
+    cell, find = surface.CELL_METRES, surface.first_per_cell
+    while len(first := find(points, cell)) > 600:
+        cell *= surface.COARSER_FACTOR
+    lengths = []
+    monkeypatch.setattr(
+        surface, "first_per_cell", lambda part, cell: lengths.append(len(part)) or find(part, cell)
+    )
+    assert (surface.surface_samples(scene, 600) == points[first]).all()
+    if count == 20_000:  # all points are sorted for few sizes of cell
+        assert lengths.count(count) <= 3

@@ -131,6 +131,7 @@ SPACING_METRES = 0.08
 CELL_METRES = 0.01  # one sample is kept per cell of this size
 MAX_SAMPLES = 2_000_000  # spacing and cells grow until a scene needs no more samples than this
 COARSER_FACTOR = 1.5  # growth of spacing and cells per attempt
+PROBE_SHARE = 1.5  # points, per sample, that show that cells are too small
 MARGIN_METRES = 0.5  # surface farther than this outside the bounds is out of reach
 
 
@@ -138,14 +139,30 @@ def surface_samples(scene: Scene, max_samples: int = MAX_SAMPLES) -> NDArray[np.
     """Return samples of the surface within reach, (s, 3) metres; empty if all of it is out of reach."""
     box = scene.bounds + np.array([[-MARGIN_METRES], [MARGIN_METRES]])
     spacing, cell = SPACING_METRES, CELL_METRES
+    is_cloud = scene.faces is None and scene.gaussians is None
+    samples = None
     while True:
-        samples = _piece_vertices(scene, box, spacing, 2 * max_samples)
-        if samples is not None:
-            samples = samples[first_per_cell(samples, cell)]
-            if len(samples) <= max_samples:
-                return samples
+        if samples is None or not is_cloud:  # the points of a cloud do not depend on the spacing
+            samples = _piece_vertices(scene, box, spacing, 2 * max_samples)
+        if samples is not None and not _needs_more(samples, cell, max_samples):
+            indices = first_per_cell(samples, cell)
+            if len(indices) <= max_samples:
+                return samples[indices]
         spacing *= COARSER_FACTOR
         cell *= COARSER_FACTOR
+
+
+def _needs_more(points: NDArray[np.float32], cell: float, max_cells: int) -> bool:
+    """Return True if a part of the points alone, (n, 3) metres, is in more than `max_cells` cells.
+
+    Its cost is bounded, so that a large cloud is not sorted for every size of cell.
+    """
+    step = len(points) / (PROBE_SHARE * max_cells)
+    if step <= 1:
+        return False
+    part = np.arange(0, len(points), step).astype(np.intp)
+    lowest = points.argmin(axis=0)  # where the cells start
+    return len(first_per_cell(points[np.append(part, lowest)], cell)) > max_cells
 
 
 def _piece_vertices(
