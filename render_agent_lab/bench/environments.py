@@ -27,6 +27,7 @@ import psutil
 
 from render_agent import Environment, VectorEnvironment
 from render_agent.api.scenes import ply
+from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.viewer import Viewer
 from render_agent.runs.turn import TurnTaker
 from render_agent.scans.camera import Camera
@@ -152,7 +153,9 @@ def step_parts(
             timed = _timed(getattr(owner, method), name, spent)
             stack.enter_context(mock.patch.object(owner, method, timed))
         _read_scans(envs)
-        envs.world.viewer.renderer.threads = 1  # so that the calling thread draws
+        renderer = envs.world.viewer.renderer if envs.world.viewer else None
+        assert isinstance(renderer, Rasteriser)
+        renderer.threads = 1  # so that the calling thread draws
         spent.update(dict.fromkeys(PARTS, 0.0))
         speed = walk(envs, seconds)
     parts = {name: 1000 * total / speed.steps for name, total in spent.items()}
