@@ -23,7 +23,7 @@ from render_agent.tasks.rows import check_name, is_finite, question_from_row
 from render_agent.tasks.vsibench import ScannedBenchmark
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import parse_json, read_bounded
-from render_agent_lab.benchmarks import revsi_types
+from render_agent_lab.other_benchmarks import revsi_types
 
 SCANNET = "scannet"
 

@@ -23,7 +23,7 @@ from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rows import question_from_row
-from render_agent_lab.benchmarks.scan_benchmarks import (
+from render_agent_lab.other_benchmarks.scan_benchmarks import (
     read_openeqa,
     read_revsi,
     read_scanqa,
