@@ -23,6 +23,9 @@ class RunOptions(TypedDict, total=False):
     scannetpp: Paths | None
     arkitscenes: Paths | None
     annotations: Path | None
+    boxes: Path | None
+    boxes_unit: str | None
+    boxes_up: str | None
     allow_missing: bool | None
     up: str | None
     unit: str | None

@@ -29,7 +29,7 @@ def balanced_questions(
     Homes keep their order, types follow VSI-Bench's mixture, ids count from 0. The result is deterministic, and
     questions about a home do not depend on later homes.
     """
-    balancer = _Balancer()
+    balancer = Balancer()
     for number, truth in enumerate(truths):
         rng = np.random.default_rng((seed, number, 7))
         drafts = _drafts(truth, rng)
@@ -45,7 +45,7 @@ def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[
     }
 
 
-class _Balancer:
+class Balancer:
     """The questions so far, and how often each answer and letter was correct."""
 
     def __init__(self) -> None:
@@ -85,9 +85,12 @@ class _Balancer:
         return usage, mentions
 
     def write(self, scene: str, draft: Draft, rng: np.random.Generator) -> None:
-        """Append a draft as a row; the correct option gets the letter that was correct least often."""
+        """Append a draft as a row."""
+        self.rows.append({"id": len(self.rows), **self.row_of(scene, draft, rng)})
+
+    def row_of(self, scene: str, draft: Draft, rng: np.random.Generator) -> dict[str, Any]:
+        """Return a draft as a row; the correct option gets the letter that was correct least often."""
         row: dict[str, Any] = {
-            "id": len(self.rows),
             "dataset": DATASET,
             "scene_name": scene,
             "question_type": draft.type,
@@ -103,7 +106,7 @@ class _Balancer:
                 "ground_truth": letter,
                 "options": options,
             }
-        self.rows.append(row)
+        return row
 
     def _add_letters(self, draft: Draft, rng: np.random.Generator) -> tuple[list[str], str]:
         count = len(draft.options)

@@ -44,7 +44,9 @@ def sizes(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
 
 
 def room_size(truth: RoomGroundTruth, _: np.random.Generator) -> list[Draft]:
-    """Return the question about the total floor area, in square metres with one decimal."""
+    """Return the question about the total floor area, in square metres with one decimal; none if it is unknown."""
+    if not truth.rooms:
+        return []
     text = (
         "What is the size of this room (in square meters)? \n"
         "If multiple rooms are shown, estimate the size of the combined space."

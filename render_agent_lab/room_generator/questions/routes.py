@@ -70,7 +70,9 @@ def turn_of(angle: float) -> str | None:
 def route_questions(
     truth: RoomGroundTruth, rng: np.random.Generator, max_drafts: int = 40
 ) -> list[Draft]:
-    """Return routes of one to three turns with straight legs that are free of furniture."""
+    """Return routes of one to three turns with straight legs that are free of furniture; none without known floors."""
+    if not truth.rooms:
+        return []
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
     for start in walks.starts():

@@ -1,0 +1,77 @@
+"""The `make-questions` command: questions about scans whose objects are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rich_click as click
+
+from render_agent.cli.shared_options import option, run_option
+from render_agent.errors import UsageError
+from render_agent.options import OPTIONS
+
+FRAME_OPTIONS = ("up", "unit", "boxes_unit", "boxes_up")
+
+
+@click.command(
+    "make-questions", panel="Other", params=[run_option(OPTIONS[name]) for name in FRAME_OPTIONS]
+)
+@click.argument("scans", nargs=-1, required=True, metavar="SCAN…")
+@option("--to", "file", required=True, metavar="FILE", help="Question file, next to the scans.")
+@option("--types", metavar="LIST", help="Only these question types, separated by commas.")
+@option(
+    "--per-type",
+    type=click.IntRange(1),
+    default=3,
+    help="Maximum number of questions per room and type.",
+)
+@option(
+    "--seed", type=click.IntRange(0), default=1, help="Seed; the same seed gives the same file."
+)
+def make_questions_command(
+    scans: tuple[str, ...], file: str, types: str | None, per_type: int, seed: int, **frame: Any
+) -> None:
+    """Write questions about your own scans from their boxes.
+
+    They have the types of VSI-Bench. Boxes are read as for a run: NAME.boxes.json next to a scan, in the format of any of six programs. Only questions with an
+    unambiguous answer are written, with balanced answers.
+
+    \b
+    Examples:
+      render-agent make-questions scans/*.ply --to scans/questions.jsonl
+      render-agent --batch --benchmark scans/questions.jsonl --model MODEL
+    """
+    from pathlib import Path
+
+    from render_agent.options import RunConfig
+    from render_agent.tasks.question_types import all_types, type_label, type_named
+    from render_agent_lab.room_generator.questions.balanced import generated_types
+    from render_agent_lab.room_generator.questions.own_rooms import questions_about, truth_of
+    from render_agent_lab.room_generator.write import write_questions
+
+    target = Path(file)
+    for scan in scans:
+        if Path(scan).parent.resolve() != target.parent.resolve():
+            raise UsageError(f"--to {file} must be in the folder of the scan {scan}")
+    kinds = generated_types()
+    if types is not None:
+        names = [type_named(name.strip()) for name in types.split(",")]
+        known = [kind.name for kind in kinds]
+        if unknown := [name for name in names if name not in known]:
+            raise UsageError(
+                f"--types {unknown[0]} is not generated. Choose from {', '.join(known)}."
+            )
+        kinds = [kind for kind in kinds if kind.name in names]
+    config = RunConfig(batch=True, **frame)
+    truths = [truth_of(Path(scan), config) for scan in scans]
+    rows, drafted = questions_about(truths, kinds, seed, per_type)
+    if not rows:
+        raise UsageError("no question has an unambiguous answer. Add boxes of more objects.")
+    write_questions(rows, target)
+    for kind in all_types():
+        written = sum(row["question_type"] == kind for row in rows)
+        empty = [scene for scene, counts in drafted.items() if kind in counts and not counts[kind]]
+        if written or empty:
+            missing = f"; none is unambiguous in {', '.join(empty)}" if empty else ""
+            click.echo(f"{type_label(kind)}: {written}{missing}", err=True)
+    click.echo(file)
