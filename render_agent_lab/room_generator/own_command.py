@@ -31,10 +31,10 @@ FRAME_OPTIONS = ("up", "unit", "boxes_unit", "boxes_up")
 def make_questions_command(
     scans: tuple[str, ...], file: str, types: str | None, per_type: int, seed: int, **frame: Any
 ) -> None:
-    """Write questions about your own scans from their boxes.
+    """Write questions about scans from their boxes.
 
-    They have the types of VSI-Bench. Boxes are read as for a run: NAME.boxes.json next to a scan, in the format of any of six programs. Only questions with an
-    unambiguous answer are written, with balanced answers.
+    They have the types of VSI-Bench. Boxes are read as for a run: NAME.boxes.json next to a scan, in the format of any of
+    six programs. Only questions with an unambiguous answer are written, with balanced answers.
 
     \b
     Examples:
