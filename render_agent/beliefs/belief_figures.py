@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.beliefs.matching import RADIUS_METRES, FloatArray
 from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.score.intervals import Estimate, add_holm, jackknife_estimate, ratio
+from render_agent.score.intervals import Estimate, Statistic, add_holm, estimate_statistic, ratio
 from render_agent.tasks.ground_truth import Facts
 
 BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
@@ -111,8 +112,7 @@ def belief_differences(
 ) -> dict[str, dict[str, Any]]:
     """Compare the final beliefs of two runs, paired over questions that have the score in both.
 
-    By score: `a`, `b` and `difference` (percent and points for shares), `interval` and `p` (jackknife over scenes), `p_holm`,
-    `scenes` and `n`.
+    By score: `a`, `b` and `difference` (percent and points for shares), `interval`, `p`, `p_holm`, `scenes` and `n`.
     """
     differences: dict[str, dict[str, Any]] = {}
     for name in LABELS:
@@ -121,36 +121,45 @@ def belief_differences(
         ]
         if not steps:
             continue
-        (value_a, leave_one_out_a), (value_b, leave_one_out_b) = (
-            _left_out(side, name) for side in zip(*steps, strict=True)
-        )
-        estimate = jackknife_estimate(value_b - value_a, leave_one_out_b - leave_one_out_a)
-        scale = 100 if name in SHARES else 1
-        interval, p = estimate.interval_and_p(scale)
-        differences[name] = {
-            **{
-                "a": scale * value_a,
-                "b": scale * value_b,
-                "difference": scale * (value_b - value_a),
-            },
-            "interval": interval,
-            "p": p,
-            "scenes": len(leave_one_out_a),
-            "n": len(steps),
-        }
+        differences[name] = _compare_scores(steps, name)
     add_holm([*differences.values()])
     return differences
 
 
-def _left_out(steps: Sequence[ProbeStep], name: str) -> tuple[float, FloatArray]:
-    """Return a score over several probes, and its values without each scene (NaN if no probes remain)."""
-    scenes = np.unique([step.question.scene for step in steps], return_inverse=True)[1]
+def _compare_scores(steps: Sequence[tuple[ProbeStep, ProbeStep]], name: str) -> dict[str, Any]:
+    scenes = _scene_numbers([step for step, _ in steps])
+    number = scenes.max() + 1
+    score_a, score_b = (_statistic(side, name, scenes) for side in zip(*steps, strict=True))
+    estimate = estimate_statistic(lambda weights: score_b(weights) - score_a(weights), number)
+    scale = 100 if name in SHARES else 1
+    interval, p = estimate.interval_and_p(scale)
+    return {
+        "a": scale * float(score_a(np.ones(number))),
+        "b": scale * float(score_b(np.ones(number))),
+        "difference": scale * float(estimate.mean),
+        "interval": interval,
+        "p": p,
+        "scenes": int(number),
+        "n": len(steps),
+    }
+
+
+def _statistic(
+    steps: Sequence[ProbeStep],
+    name: str,
+    scenes: NDArray[np.int64],  # scene of each step, (steps,)
+) -> Statistic:
+    """Return a score over several probes as a function of the scenes' weights; NaN if no probes remain."""
     tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
     top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
     np.add.at(top, scenes, np.array(tops, np.float64))
-    with np.errstate(invalid="ignore"):
-        without_scene = np.abs(top.sum(0) - top).sum(1) / (bottom.sum() - bottom)
-    return float(np.abs(top.sum(0)).sum() / bottom.sum()), without_scene
+
+    def score(weights: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value: FloatArray = np.abs(weights @ top).sum(axis=-1) / (weights @ bottom)
+        return value
+
+    return score
 
 
 def _terms(step: ProbeStep, name: str) -> tuple[FloatArray, float]:
@@ -234,7 +243,13 @@ def _ece(steps: Sequence[ProbeStep]) -> tuple[Estimate | None, int]:
     sure = [step for step in steps if _sure(step)]
     if not sure:
         return None, 0
-    return jackknife_estimate(*_left_out(sure, "ece")), sum(len(_sure(step)) for step in sure)
+    scenes = _scene_numbers(sure)
+    estimate = estimate_statistic(_statistic(sure, "ece", scenes), scenes.max() + 1)
+    return estimate, sum(len(_sure(step)) for step in sure)
+
+
+def _scene_numbers(steps: Sequence[ProbeStep]) -> NDArray[np.int64]:
+    return np.unique([step.question.scene for step in steps], return_inverse=True)[1]
 
 
 def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> ProbeStep | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +31,9 @@ ROUNDING = 1e-12  # standard errors below this are floating-point noise: all sce
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
+
+# A statistic of a sample in which scenes count as often as the weights (…, scenes) say; returns (…).
+Statistic = Callable[[FloatArray], FloatArray]
 
 
 class Spread(Protocol):
@@ -65,6 +68,10 @@ class Method(Protocol):
         counts: FloatArray,  # numbers of questions, (…, scenes, types)
     ) -> dict[str, Spread]:
         """Return the spread of every named mean, task and type."""
+        ...
+
+    def spread_of(self, statistic: Statistic, scenes: int) -> Spread:
+        """Return the spread of a statistic that is not a mean, such as a calibration error."""
         ...
 
 
@@ -196,6 +203,13 @@ class Jackknife:
             )
         return spreads
 
+    def spread_of(self, statistic: Statistic, scenes: int) -> Spread:
+        """Return the standard error of a statistic, with scenes minus one degrees of freedom."""
+        values = _without_each(statistic, scenes)
+        values = values[~np.isnan(values)]
+        variance = _jackknife(values, np.ones(len(values), np.bool_))
+        return StandardError(np.sqrt(variance), np.asarray(max(len(values) - 1.0, 1)))
+
 
 METHOD: Method = Jackknife()
 
@@ -263,17 +277,19 @@ def ratio(
     return estimates(("one",), sums, counts)[MICRO]
 
 
-def jackknife_estimate(whole: float, leave_one_out: ArrayLike) -> Estimate:
-    """Return the jackknife estimate of a statistic that is not a mean, such as a calibration error.
+def estimate_statistic(statistic: Statistic, scenes: int) -> Estimate:
+    """Return the estimate of a statistic that is not a mean.
 
-    Degrees of freedom are scenes minus one.
+    Scenes without which the statistic is undefined (NaN) are not counted.
     """
-    values = np.asarray(leave_one_out, np.float64)
-    values = values[~np.isnan(values)]
-    variance = _jackknife(values, np.ones(len(values), np.bool_))
-    freedom = np.asarray(max(len(values) - 1, 1), np.float64)
-    spread = StandardError(np.sqrt(variance), freedom)
-    return Estimate(np.asarray(whole), np.asarray(len(values)), spread)
+    defined = np.count_nonzero(~np.isnan(_without_each(statistic, scenes)))
+    value = statistic(np.ones(scenes))
+    return Estimate(value, np.asarray(defined), METHOD.spread_of(statistic, scenes))
+
+
+def _without_each(statistic: Statistic, scenes: int) -> FloatArray:
+    """Return the statistic without each scene, (scenes,)."""
+    return statistic(1 - np.eye(scenes))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:

@@ -237,6 +237,10 @@ class Bootstrap:
         ]
         return {name: Percentile([draw[name] for draw in draws]) for name in draws[0]}
 
+    def spread_of(self, statistic, scenes):
+        random = np.random.default_rng(0)
+        return Percentile(statistic(random.multinomial(scenes, [1 / scenes] * scenes, 200)))
+
 
 def test_another_method_needs_one_assignment(monkeypatch, tmp_path, type_in):
     answers = [
@@ -264,9 +268,28 @@ def test_another_method_needs_one_assignment(monkeypatch, tmp_path, type_in):
         )
         assert type_in(*run, "--views", "none", "--max-turns", "1", folder=tmp_path)[0] == 0
     random, oracle = (next((tmp_path / model).iterdir()) for model in ("random", "oracle"))
-    assert type_in("report", random, "--no-diagnosis", "--processes", "1", folder=tmp_path)[0] == 0
+    assert type_in("report", random, "--processes", "1", folder=tmp_path)[0] == 0
     compared = type_in("compare", random, oracle, "--page", folder=tmp_path)
     pages = [random / "report" / "index.html", *tmp_path.rglob("compar*/index.html")]
     for text in (compared[1], *(page.read_text("utf-8") for page in pages)):
         assert Bootstrap.words in " ".join(text.split())
         assert "jackknife" not in text
+
+
+def test_statistics_that_are_not_means_use_the_method(monkeypatch):
+    random = np.random.default_rng(1)
+    tops, bottoms = random.random(9), np.ones(9)
+
+    def root(weights):
+        return np.sqrt((weights @ tops) / (weights @ bottoms))
+
+    by_jackknife = intervals.estimate_statistic(root, 9)
+    without_each = np.array([root(np.delete(np.eye(9), n, 0).sum(0)) for n in range(9)])
+    error = np.sqrt(8 / 9 * ((without_each - without_each.mean()) ** 2).sum())
+    assert float(by_jackknife.spread.error) == pytest.approx(error)
+    monkeypatch.setattr(intervals, "METHOD", Bootstrap())
+    by_bootstrap = intervals.estimate_statistic(root, 9)
+    assert by_bootstrap.mean == by_jackknife.mean
+    low, high = by_bootstrap.interval()
+    assert low < 100 * by_bootstrap.mean < high
+    assert [low, high] != by_jackknife.interval()

@@ -9,7 +9,7 @@ import numpy as np
 
 from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.comparison import RIGHT
-from render_agent.score.intervals import add_holm, jackknife_estimate
+from render_agent.score.intervals import FloatArray, add_holm, estimate_statistic
 
 
 class Trait(NamedTuple):
@@ -100,13 +100,15 @@ def _contrast(
     return {"wrong": wrong, "right": right, "p": _p_value(counts)}
 
 
-def _p_value(counts: np.ndarray[Any, np.dtype[np.float64]]) -> float | None:
+def _p_value(counts: FloatArray) -> float | None:
     """Return the p value of the difference between the shares of wrong and of right answers with a trait."""
-    total = counts.sum(axis=2)
-    if not total[:, 1].all():
+    if not counts.sum(axis=2)[:, 1].all():
         return None
-    remaining = total[..., None] - counts
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = remaining[:, 0] / remaining[:, 1]
-    right, wrong = total[:, 0] / total[:, 1]
-    return jackknife_estimate(float(wrong - right), shares[1] - shares[0]).interval_and_p()[1]
+
+    def difference(weights: FloatArray) -> FloatArray:
+        totals = np.einsum("gks,...s->...gk", counts, weights)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = totals[..., 0] / totals[..., 1]
+        return shares[..., 1] - shares[..., 0]
+
+    return estimate_statistic(difference, counts.shape[2]).interval_and_p()[1]
