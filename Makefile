@@ -4,7 +4,7 @@ VLLM_VENV := .venv-vllm
 # Separate environment for tools that inspect .venv, so that they are not part of what they list.
 TOOLS := .venv-tools
 TEST_PROCESSES ?= 3
-TESTS = PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+TESTS = $(VENV)/bin/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
 SITE = NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 PIP_FILES := setup.cfg pyproject.toml constraints.txt constraints-cpu.txt scripts/set-up
 

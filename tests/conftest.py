@@ -15,6 +15,10 @@ from hypothesis import settings
 
 gc.disable()  # until collection has finished; see pytest_collection_finish
 
+# Without cached bytecode every process compiles the package, and rewrites the assertions of all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 # Small models gain nothing from more threads, and test processes would compete for cores.
