@@ -34,6 +34,7 @@ Kind = Literal[
     "reply protocol",
     "scripted policy",
     "logger",
+    "report page",
     "command",
 ]
 
@@ -52,6 +53,7 @@ BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
     "reply protocol": "dialogue:REPLY_PROTOCOLS",
     "scripted policy": "engines:SCRIPTED_POLICIES",
     "logger": "report.export:LOGGERS",
+    "report page": "report.pages:PAGES",
     "command": "cli.commands:COMMANDS",
 }
 
@@ -65,6 +67,7 @@ GROUPS: dict[Kind, str] = {  # kind -> entry-point group of plug-ins
     "view policy": "render_agent.view_policies",
     "reply protocol": "render_agent.reply_protocols",
     "scripted policy": "render_agent.policies",
+    "report page": "render_agent.report_pages",
     "command": "render_agent.commands",
 }
 

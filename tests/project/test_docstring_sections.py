@@ -8,7 +8,7 @@ from scripts.house import TREE
 
 # Base classes of plug-ins (docs/extending), and the methods whose sections TRL turns into the schemas of tools.
 BASES = {
-    "BatchingEngine", "Benchmark", "Engine", "Metric", "Policy", "QuestionType", "Renderer", "ReplyProtocol",
+    "BatchingEngine", "Benchmark", "Engine", "Metric", "Policy", "QuestionType", "Renderer", "ReplyProtocol", "ReportPage",
     "Scorer", "Verifier", "ViewChooser", "ViewPolicy",
 }  # fmt: skip
 READ_AT_RUN_TIME = "render_agent/environments/trl.py"

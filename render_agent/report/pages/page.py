@@ -11,8 +11,10 @@ from render_agent.dialogue.chat import replace_unencodable
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import MIN_SCENES, method_words
-from render_agent.util.web.templates import ASSETS, environment
+from render_agent.util.web.templates import ASSETS, PACKAGE, environment
 from render_agent.views.image_store import safe_name
+
+TEMPLATES = PACKAGE / "report" / "pages" / "templates"
 
 
 def banners(run: RunData) -> list[str]:
@@ -44,18 +46,19 @@ def frame(run: RunData) -> dict[str, Any]:
 
 def write_page(
     file: Path,
-    template: str,
+    template: str | Path,  # of `report/pages`, or the file of a plug-in
     frame: Mapping[str, Any],  # variables common to all pages, see `frame`
     **values: Any,
 ) -> None:
-    """Render a template of `report/pages` to a file."""
+    """Render a template to a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(render_page(template, frame, **values).encode("utf-8"))
 
 
-def render_page(template: str, frame: Mapping[str, Any], **values: Any) -> str:
-    """Render a template of `report/pages`. For the arguments see `write_page`."""
-    page = environment("report/pages").get_template(template)
+def render_page(template: str | Path, frame: Mapping[str, Any], **values: Any) -> str:
+    """Render a template. For the arguments see `write_page`."""
+    file = TEMPLATES / template
+    page = environment("report/pages", file.parent).get_template(file.name)
     words = {"interval_words": method_words(), "min_scenes": MIN_SCENES}
     return replace_unencodable(page.render({**words, **frame}, **values))
 

@@ -15,16 +15,16 @@ ASSETS = PACKAGE / "util" / "web" / "assets"  # styles and scripts for reports a
 
 
 @cache
-def environment(part: str) -> jinja2.Environment:
+def environment(part: str, *folders: Path) -> jinja2.Environment:
     """Return the template environment for one part of the package, such as `report`, plus the shared templates.
 
-    Undefined variables are errors, and all values are escaped.
+    Templates in `folders` take precedence. Undefined variables are errors, and all values are escaped.
     """
     import jinja2
 
-    folders = [PACKAGE / part / "templates", PACKAGE / "util" / "web" / "templates"]
+    own_folders = [PACKAGE / part / "templates", PACKAGE / "util" / "web" / "templates"]
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folders),
+        loader=jinja2.FileSystemLoader([*folders, *own_folders]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -15,10 +15,10 @@ from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.index.findings import findings
-from render_agent.report.pages.index.pairs_page import write_pairs
 from render_agent.report.pages.labels import OUTCOME_LABELS, outcome_label
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
+from render_agent.report.pages.report_page import ReportPage
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.report.run_facts import cost_fact, request_facts
@@ -49,12 +49,12 @@ FILTERS |= {"result": "Result"}
 
 
 def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) -> None:
-    """Write the index page, the pairs page, the plots and `questions.js`."""
+    """Write the index page, the pages that it links to, the plots and `questions.js`."""
     rows = table_rows(run, diagnoses)
     lead, plots = plot_scores(run.results), run_plots(run, diagnoses)
     write_plots(folder, [*([lead] if lead else []), *plots])
     (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
-    write_pairs(run, folder)
+    pages = write_linked_pages(run, diagnoses, folder)
     write_page(
         folder / "index.html",
         "index.html",
@@ -69,7 +69,7 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
         means=overall_lines(run.results),
         figure=figure,
         interval=interval,
-        pairs="causal" in run.results,
+        pages=pages,
         columns=COLUMNS,
         cell_text=cell_text,
         rows=rows[:ROWS_SHOWN],
@@ -78,6 +78,20 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
         filters=FILTERS,
         choices=choices(rows, FILTERS),
     )
+
+
+def write_linked_pages(
+    run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path
+) -> dict[str, ReportPage]:
+    """Write the registered pages that apply to the run; return them by the names of their files."""
+    pages = {}
+    for name in registry.names("report page"):
+        page: ReportPage = registry.load("report page", name)()
+        variables = page.variables(run, diagnoses, folder)
+        if variables is not None:
+            write_page(folder / f"{name}.html", page.template, frame(run), root="", **variables)
+            pages[f"{name}.html"] = page
+    return pages
 
 
 def describe_run(run: RunData) -> list[tuple[str, str]]:

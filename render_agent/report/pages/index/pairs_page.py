@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
-from render_agent.report.pages.page import frame, page_of, write_page
+from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.pages.page import TEMPLATES, page_of
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import Plot, interval_note, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
+from render_agent.report.pages.report_page import ReportPage
 from render_agent.runs.read import RunData
 from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
@@ -74,30 +76,35 @@ class ShownPair(NamedTuple):
         return views[0] if views else None
 
 
-def write_pairs(run: RunData, folder: Path) -> None:
-    """Write `pairs.html` and its plot, if the run has pairs."""
-    if "causal" not in run.results:
-        return
-    causal = run.results["causal"]
-    pairs = find_shown_pairs(run.states)
-    plot = plot_reactions(causal)
-    write_plots(folder, [plot] if plot else [])
-    order = list(VERDICTS)
-    write_page(
-        folder / "pairs.html",
-        "pairs.html",
-        frame(run),
-        root="",
-        plot=plot,
-        heads=[*SHARES.values(), "score difference"],
-        figures=figure_rows(causal),
-        left_out=causal["left_out"],
-        pairs=sorted(pairs, key=lambda pair: order.index(pair.verdict))[:MAX_PAIRS],
-        total=len(pairs),
-        verdicts=VERDICTS,
-        type_label=type_label,
-        page_of=page_of,
-    )
+class PairsPage(ReportPage):
+    """The answers to changed questions beside those to the original ones."""
+
+    title = "Pairs"
+    description = "Some questions were asked twice, unchanged and with one change"
+    template = TEMPLATES / "pairs.html"
+
+    def variables(
+        self, run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path
+    ) -> Mapping[str, Any] | None:
+        """Write the plot and return the variables, if the run has pairs."""
+        causal = run.results.get("causal")
+        if causal is None:
+            return None
+        pairs = find_shown_pairs(run.states)
+        plot = plot_reactions(causal)
+        write_plots(folder, [plot] if plot else [])
+        order = list(VERDICTS)
+        return {
+            "plot": plot,
+            "heads": [*SHARES.values(), "score difference"],
+            "figures": figure_rows(causal),
+            "left_out": causal["left_out"],
+            "pairs": sorted(pairs, key=lambda pair: order.index(pair.verdict))[:MAX_PAIRS],
+            "total": len(pairs),
+            "verdicts": VERDICTS,
+            "type_label": type_label,
+            "page_of": page_of,
+        }
 
 
 def find_shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
