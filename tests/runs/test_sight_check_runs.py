@@ -24,6 +24,7 @@ from factories.sight import (
 
 import render_agent
 from render_agent.engines.bundled_models import FOLDER
+from render_agent.engines.sight_check import STAGE
 from render_agent.errors import SetupError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.pages.bundle import contents
@@ -196,6 +197,7 @@ def test_command_line(type_in, tmp_path, questions, choice, code, requests):
         exit_code, _, err = type_in(*run, *engine, "--sight-check", choice, folder=tmp_path)
         assert (exit_code, len(server.sight_checks)) == (code, requests)
         assert ("blind" in err) == (choice != "off")
+        assert err.count(STAGE) == requests  # the output is not a terminal
         assert (tmp_path / "experiment_logs").exists() == (len(server.bodies) == 2) == (code == 0)
         if code == 0:
             _, output, _ = type_in("show", "recent", folder=tmp_path)

@@ -37,7 +37,8 @@ FAILED = 1  # exit code if questions failed
 
 def new_run(config: RunConfig, *, browser: bool = False) -> int:
     """Start a run and complete it; return the exit code."""
-    run = start_run(config.absolute(), reads_scan=True)
+    with display_on(_console(), quiet=config.quiet):
+        run = start_run(config.absolute(), reads_scan=True)
     return _print_end(run_with_progress(run, browser=browser), run)
 
 
@@ -46,7 +47,8 @@ def resume_saved_run(
 ) -> int:
     """Resume a run with options given with --continue, and complete it; return the exit code."""
     folder = find_run(output, name)
-    run = resume_run(folder, changes, allow_code=allow_code)
+    with display_on(_console(), quiet=changes.get("quiet", folder.config.quiet)):
+        run = resume_run(folder, changes, allow_code=allow_code)
     if folder.saved_results and not any(state.active for state in run.states):
         run.close()
         console = _console()
