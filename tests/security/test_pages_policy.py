@@ -22,7 +22,7 @@ from render_agent.engines.engine import Request
 from render_agent.engines.human.human_engine import HumanEngine
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.pages.build import build_report
-from render_agent.report.pages.watch import report_routes
+from render_agent.report.pages.live import LiveReports, live_routes
 from render_agent.runs.read import RunData
 from render_agent.util.web.checks import TOKEN_HEADER
 from render_agent.util.web.server import LocalServer
@@ -201,8 +201,8 @@ def test_injected_markup_is_blocked_on_served_pages(hostile, watched_page, tmp_p
     index = build_report(RunData(run), processes=1, diagnose=False)
     page = next((index.parent / "questions").iterdir())
     page.write_text(page.read_text("utf-8").replace("</main>", f"{INJECTED}</main>"), "utf-8")
-    with serve(report_routes(RunData(run))) as server:
-        address = f"{server.address}report/questions/{page.name}"
+    with serve(live_routes(lambda: [run], LiveReports(), "/")) as server:
+        address = f"{server.address}run/report/questions/{page.name}"
         with urllib.request.urlopen(address) as response:
             assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
             assert "unsafe" not in response.headers["Content-Security-Policy"]
@@ -217,11 +217,11 @@ def test_live_page_does_not_violate_its_policy(hostile, watched_page, tmp_path):
     log = run / "turns.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     build_report(RunData(run), processes=1, diagnose=False)
-    with serve(report_routes(RunData(run))) as server:
+    with serve(live_routes(lambda: [run], LiveReports(), "/")) as server:
         with watched_page.expect_response(
             lambda response: response.request.resource_type == "fetch"
         ):
-            watched_page.goto(f"{server.address}report/index.html")
+            watched_page.goto(f"{server.address}run/report/index.html")
         assert watched_page.evaluate("window.forbidden") == []
         assert watched_page.title() != "taken"
 

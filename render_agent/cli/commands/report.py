@@ -1,4 +1,4 @@
-"""`report`: write the HTML pages of a run, optionally as a live view."""
+"""`report`: write the HTML pages of a run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ from render_agent.errors import UsageError
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument and the options that `report` and `view` share."""
     for add in (
-        option(
-            "--browser/--no-browser",
-            default=True,
-            help="Open the live report in the browser if there is a display (default).",
-        ),
-        option(
-            "--port",
-            type=click.IntRange(0, 65535),
-            default=0,
-            help="Port of the live report; 0 picks a free one.",
-        ),
         option(
             "--no-diagnosis",
             is_flag=True,
@@ -53,9 +42,6 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("report", panel="Inspect runs")
 @report_options
 @click.pass_context
-@option(
-    "--watch", is_flag=True, help="Serve the report and update it while the run is in progress."
-)
 def report_command(
     context: click.Context,
     /,
@@ -63,21 +49,16 @@ def report_command(
     output: str,
     processes: int | None,
     no_diagnosis: bool,
-    port: int,
-    browser: bool,
     every_run: bool,
-    watch: bool,
 ) -> None:
     """Write HTML pages about RUN into its folder.
 
     RUN is recent, a name or a path. The pages open from disk in any browser. Reports of runs in progress are marked as
-    such. With --watch, pages are updated every few seconds and served on 127.0.0.1 until Ctrl-C. With --all, the page
-    DIR/report/index.html lists all runs in DIR.
+    such; `view` keeps them up to date. With --all, the page DIR/report/index.html lists all runs in DIR.
 
     \b
     Examples:
       render-agent report recent
-      render-agent report recent --watch --no-browser
       render-agent report --all
     """
     from time import perf_counter
@@ -88,10 +69,6 @@ def report_command(
 
     if every_run:
         refuse_run(context)
-    if watch:
-        serve_report(None if every_run else run, output, processes, no_diagnosis, port, browser)
-        return
-    if every_run:
         from render_agent.report.pages.index.runs_page import write_runs_page
 
         click.echo(str(write_runs_page(Path(output))))
@@ -111,37 +88,3 @@ def refuse_run(context: click.Context) -> None:
     """Raise UsageError if a run is named although --all is given."""
     if context.get_parameter_source("run") is ParameterSource.COMMANDLINE:
         raise UsageError("--all covers every run in --runs. Omit the name of the run.")
-
-
-def serve_report(
-    run: str | None,
-    output: str,
-    processes: int | None,
-    no_diagnosis: bool,
-    port: int,
-    browser: bool,
-) -> None:
-    """Serve the report of a run, or of all runs if `run` is None, until Ctrl-C."""
-    from render_agent.extras import require
-    from render_agent.runs.read import find_run
-    from render_agent.util.sanitize import escape_line
-    from render_agent.util.web.browser import open_page
-
-    require("a live view", "starlette", "uvicorn", "matplotlib")
-    from render_agent.report.pages.watch import watch_run
-    from render_agent.report.pages.watch_all import watch_all
-
-    def open_browser(address: str) -> None:
-        click.echo(escape_line(f"{name}: {address}"), err=True)
-        click.echo("Press Ctrl-C to stop.", err=True)
-        if browser:
-            open_page(address)
-
-    if run is None:
-        name = output
-        watch_all(Path(output), port, open_browser, processes=processes, diagnose=not no_diagnosis)
-        return
-    folder = find_run(Path(output), run)
-    name = folder.name
-    click.echo("writing the first report", err=True)
-    watch_run(folder, port, open_browser, processes=processes, diagnose=not no_diagnosis)

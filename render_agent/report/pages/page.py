@@ -41,7 +41,12 @@ def notes(run: RunData) -> list[str]:
 
 def frame(run: RunData) -> dict[str, Any]:
     """Return the variables of `base.html`, except `root` (relative path from a page to the report folder)."""
-    return {"name": run.name, "stamps": banners(run), "notes": notes(run)}
+    return {
+        "name": run.name,
+        "stamps": banners(run),
+        "notes": notes(run),
+        "is_live": not run.finished,
+    }
 
 
 def write_page(

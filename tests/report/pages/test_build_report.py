@@ -203,5 +203,5 @@ def test_page_of_one_question_follows_the_run(single, tmp_path):
         (path / name).unlink()
     page = build_index(RunData(path)).read_text("utf-8")
     assert "INTERRUPTED" in page
-    assert "assets/watch.js" in page
-    assert "assets/watch.js" not in build_index(single).read_text("utf-8")
+    assert "assets/live.js" in page
+    assert "assets/live.js" not in build_index(single).read_text("utf-8")

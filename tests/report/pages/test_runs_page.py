@@ -16,10 +16,10 @@ from factories.reports import HOSTILE
 from factories.runs import make_questions, play, walking_engine
 
 from render_agent.errors import RunLogError, UsageError
-from render_agent.report.pages import watch_all as module
+from render_agent.report.pages import live as module
 from render_agent.report.pages.build import build_report
 from render_agent.report.pages.index.runs_page import write_runs_page
-from render_agent.report.pages.watch_all import watch_all
+from render_agent.report.pages.live import LiveReports, serve_runs
 from render_agent.report.run_list import differing_options, run_row
 from render_agent.runs.read import RunData, list_runs
 
@@ -143,7 +143,7 @@ def server(folder, monkeypatch):
             started.set()
 
         thread = threading.Thread(
-            target=watch_all, args=(folder, 0, on_start), kwargs={"processes": 1}, daemon=True
+            target=serve_runs, args=(folder, LiveReports(1), 0, on_start), daemon=True
         )
         thread.start()
         assert started.wait(60)
@@ -190,7 +190,9 @@ def test_view_rewrites_only_outdated_reports(folder, server):
     def build(data, **options):
         built.append(data.name)
         (data.path / "report").mkdir(exist_ok=True)
-        (data.path / "report" / "index.html").write_text("<p>made</p>")
+        index = data.path / "report" / "index.html"
+        index.write_text("<p>made</p>")
+        return index
 
     with server(build) as address:
         url = f"{address}{run.name}/report/index.html"

@@ -60,7 +60,6 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
         "index.html",
         frame(run),
         root="",
-        watched=not run.finished,
         found=findings(run, diagnoses),
         lead=lead,
         plots=plots,

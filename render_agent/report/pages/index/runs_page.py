@@ -12,6 +12,7 @@ from render_agent.errors import RunLogError, UsageError
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.page import copy_assets, render_page, write_page
 from render_agent.report.run_list import differing_options, run_row
+from render_agent.runs.log.lock import RUNNING
 from render_agent.runs.read import NO_RUNS, list_runs
 from render_agent.score.summary import SCORE_NAMES
 from render_agent.score.tables import dollars, interval
@@ -47,7 +48,9 @@ def write_runs_page(output: Path) -> Path:
 
 def render_runs_page(output: Path) -> str:
     """Return the same page for a server that writes reports on demand, with a link for every readable run."""
-    return render_page(TEMPLATE, page_values(output, lambda run: True))
+    values = page_values(output, lambda run: True)
+    is_live = any(row["status"] == RUNNING for row in values["rows"])
+    return render_page(TEMPLATE, values, is_live=is_live)
 
 
 def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:

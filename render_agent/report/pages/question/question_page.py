@@ -49,7 +49,7 @@ def write_pages(
     facts: Sequence[tuple[str, str]] | None = None,
 ) -> None:
     """Write the question pages of a run."""
-    index_variables = {} if facts is None else {"alone": facts, "watched": not run.finished}
+    index_variables = {} if facts is None else {"alone": facts}
     variables, adjacent = frame(run), neighbours(state.id for state in run.states)
     tasks = [
         PageTask(
