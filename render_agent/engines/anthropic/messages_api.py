@@ -11,6 +11,7 @@ from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -41,7 +42,6 @@ from render_agent.util.safe_parse import parse_json
 
 MIN_THINKING_TOKENS = 1024  # smallest budget that the API accepts
 MAX_PAUSES = 4  # continuations of a paused reply
-BOUNDS = ("minimum", "maximum", "minItems", "maxItems")
 CACHE = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -55,6 +55,7 @@ class AnthropicOptions(RemoteOptions):
 class MessagesApi(ChatApi):
     """The Messages API."""
 
+    name = "anthropic"
     service = Service(
         "anthropic",
         "https://api.anthropic.com",
@@ -62,8 +63,6 @@ class MessagesApi(ChatApi):
         "ANTHROPIC_BASE_URL",
         key_header="x-api-key",
     )
-    unsupported = ("seed",)
-    optional_fields = ("temperature", "output_config")
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         import anthropic
@@ -124,7 +123,7 @@ class MessagesApi(ChatApi):
             "thinking": self._thinking(request.thinking_budget),
         }
         if request.schema is not None:
-            schema = without_bounds(request.schema)
+            schema = supported_schema(request.schema, self)
             fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if request.tools is not None:
             functions = [tool["function"] for tool in request.tools]
@@ -205,15 +204,6 @@ class MessagesApi(ChatApi):
             Tokens.total(map(_tokens, usages)),
             blocks=[tuple(content) if any(b.get("type") != "text" for b in content) else ()],
         )
-
-
-def without_bounds(schema: Any) -> Any:
-    """Return a JSON schema without bounds of numbers and lists, which the API rejects; replies are checked for them
-    anyway.
-    """
-    if isinstance(schema, Mapping):
-        return {key: without_bounds(part) for key, part in schema.items() if key not in BOUNDS}
-    return [*map(without_bounds, schema)] if isinstance(schema, list) else schema
 
 
 def _job_result(line: Any) -> tuple[Any, int, Any]:

@@ -13,6 +13,7 @@ from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -50,6 +51,7 @@ class GeminiOptions(RemoteOptions):
 class GenerateContent(ChatApi):
     """The `generateContent` method."""
 
+    name = "gemini"
     service = Service(
         "gemini",
         "https://generativelanguage.googleapis.com",
@@ -57,7 +59,6 @@ class GenerateContent(ChatApi):
         "GOOGLE_GEMINI_BASE_URL",
         key_header="x-goog-api-key",
     )
-    optional_fields = ("temperature", "seed", "response_json_schema")
 
     def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
         """Return the asynchronous part of a client, and its HTTP client."""
@@ -139,13 +140,13 @@ class GenerateContent(ChatApi):
         if request.schema is not None:
             config |= {
                 "response_mime_type": "application/json",
-                "response_json_schema": request.schema,
+                "response_json_schema": supported_schema(request.schema, self),
             }
         if request.tools is not None:
             functions = [tool["function"] for tool in request.tools]
             declared = [
                 {k: v for k, v in each.items() if k != "parameters"}
-                | {"parameters_json_schema": each["parameters"]}
+                | {"parameters_json_schema": supported_schema(each["parameters"], self)}
                 for each in functions
             ]
             config["tools"] = [{"function_declarations": declared}]

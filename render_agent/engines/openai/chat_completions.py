@@ -29,7 +29,6 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
-from render_agent.engines.remote.phrases import LIMIT_NAMES
 from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
@@ -103,8 +102,7 @@ class OpenAIApi(ChatApi):
 class ChatCompletions(OpenAIApi):
     """Chat completions."""
 
-    optional_fields = ("temperature", "seed", "response_format", "n")
-    limit_names = LIMIT_NAMES
+    name = "chat"
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the messages, with the system message first."""

@@ -32,10 +32,9 @@ ENCRYPTED = "reasoning.encrypted_content"
 class Responses(OpenAIApi):
     """The Responses API, without storage on the server."""
 
+    name = "responses"
     path = "/v1/responses"
     messages_field = "input"
-    unsupported = ("seed",)
-    optional_fields = ("temperature", "text", "include")
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the input items, with the results of function calls."""

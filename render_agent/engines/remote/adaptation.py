@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from render_agent.dialogue.events import OMITTED, RENAMED, SYSTEM_IN_USER
+from render_agent.dialogue.events import OMITTED, RENAMED
 from render_agent.engines.engine import Request
 from render_agent.engines.remote.chat_api import ChatApi
-from render_agent.engines.remote.phrases import (
-    LIMIT_NAMES,
-    Meaning,
-    mentions_field,
-    rejects_limit_name,
+from render_agent.engines.remote.phrases import finds
+from render_agent.engines.remote.quirks import (
+    KEYWORD,
+    NULL_IN_ENUM,
+    OTHER_LIMIT,
+    SYSTEM,
+    quirks_of,
 )
 from render_agent.engines.remote.response_bodies import error_message, named_fields
 
@@ -23,15 +25,17 @@ def find_adaptation(
 ) -> str | None:
     """Return the event of the adaptation that an error asks for; None if no adaptation helps."""
     text, named = error_message(body), named_fields(body)
-    if Meaning.NO_SYSTEM_ROLE.is_in(text) and has_system(request):
-        return SYSTEM_IN_USER
-    limit = next((name for name in api.limit_names if name in fields), None)
-    if limit is not None and rejects_limit_name(limit, text):
-        return RENAMED
-    optional = [name for name in api.optional_fields if name in fields]
-    mentioned = (name for name in optional if mentions_field(name, text))
-    name = next((name for name in optional if name in named), None) or next(mentioned, None)
-    return name and OMITTED + name
+    parts = {*fields, *([SYSTEM] if has_system(request) else [])}
+    rejected = [
+        row
+        for row in quirks_of(api.name)
+        if row.part in parts
+        and row.errors is not None
+        and (finds(row.errors, text) or (row.event == OMITTED and row.part in named))
+    ]
+    # An error may mention further fields.
+    row = min(rejected, key=lambda row: row.part not in named, default=None)
+    return None if row is None else row.adaptation
 
 
 def adapt(
@@ -40,20 +44,18 @@ def adapt(
     """Return the fields of a request with some adaptations, and the events of those that changed them."""
     result, events = dict(fields), []
     for event in sorted(adaptations):
-        name = event.removeprefix(OMITTED)
         if event == RENAMED:
-            old = next((limit for limit in LIMIT_NAMES if limit in result), None)
+            old = next(filter(result.__contains__, OTHER_LIMIT), None)
             if old is None:
                 continue
-            result[LIMIT_NAMES[1 - LIMIT_NAMES.index(old)]] = result.pop(old)
-        elif result.pop(name, None) is None:
+            result[OTHER_LIMIT[old]] = result.pop(old)
+        elif result.pop(event.removeprefix(OMITTED), None) is None:
             continue
         events.append(event)
     return result, events
 
 
 def has_system(request: Request) -> bool:
-    """Return True if a request has a system message."""
     return any(message["role"] == "system" for message in request.messages)
 
 
@@ -65,3 +67,22 @@ def system_in_user(request: Request) -> Request:
     if not any(piece["type"] == "image" for piece in pieces):  # servers may require plain text
         pieces = [{"type": "text", "text": "\n\n".join(piece["text"] for piece in pieces)}]
     return replace(request, messages=[{**first, "content": pieces}, *rest])
+
+
+def supported_schema(schema: Any, api: ChatApi) -> Any:
+    """Return a JSON schema without the parts that an API does not have."""
+    parts = {row.part for row in quirks_of(api.name)}
+
+    def convert(part: Any) -> Any:
+        if isinstance(part, list):
+            return [*map(convert, part)]
+        if not isinstance(part, Mapping):
+            return part
+        result = {key: convert(value) for key, value in part.items() if KEYWORD + key not in parts}
+        if NULL_IN_ENUM in parts and None in result.get("enum", ()):
+            texts = [value for value in result["enum"] if value is not None]
+            string = {**result, "type": "string", "enum": texts}
+            return {"anyOf": [string, {"type": "null"}]}
+        return result
+
+    return convert(schema)

@@ -39,14 +39,10 @@ MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
 class ChatApi(ABC):
     """The wire format of one API, with the options of a run."""
 
+    name: ClassVar[str]
+    """Name in the table of quirks."""
     service: ClassVar[Service]
     """Address and keys of the hosted service."""
-    optional_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields that can be omitted if a server rejects them; `phrases.FIELD_WORDS` has the words for them."""
-    unsupported: ClassVar[tuple[str, ...]] = ()
-    """Fields that the API does not have; their absence is recorded like that of a rejected field."""
-    limit_names: ClassVar[tuple[str, ...]] = ()
-    """The names of the token limit, if servers differ in it."""
 
     def __init__(self, model: str, options: Any, thinking: str = "auto") -> None:
         self.model = model

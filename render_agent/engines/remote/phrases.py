@@ -1,6 +1,6 @@
-"""What the words of servers mean: one table each for statuses, errors, rejected fields and finish reasons.
+"""What the words of servers mean: one table each for statuses, errors and finish reasons.
 
-A new quirk of a provider is a new row. What is in no table reaches the user as the server's own sentence.
+A new phrase is a new row. What is in no table reaches the user as the server's own sentence.
 """
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ class Meaning(Enum):
 
     def is_in(self, text: str) -> bool:
         """True if the beginning of a text has one of the phrases."""
-        return _finds(self.pattern, text)
+        return finds(self.pattern, text)
 
 
-def _finds(pattern: str, text: str) -> bool:
+def finds(pattern: str, text: str) -> bool:
     """True if the beginning of a text matches; bounded, because no text may take long."""
     return re.search(pattern, text[:MAX_ERROR_CHARS], re.IGNORECASE) is not None
 
@@ -208,41 +208,7 @@ STATUS_WORDS = (
 
 def status_in_words(text: str) -> int | None:
     """Return the status that the beginning of a text means; None if it has none of the words."""
-    return next((status for status, words in STATUS_WORDS if _finds(words, text)), None)
-
-
-SCHEMA = (
-    r"\b(?:response_?|json_?)?schema\b|json mode|structured.?outputs?|additionalProperties|\benum\b"
-)
-# Optional fields of requests -> how errors refer to them. Such a field is left out from then on.
-FIELD_WORDS: Mapping[str, str] = {
-    "temperature": r"\btemperature\b",
-    "seed": r"\bseed\b",
-    "n": r"['\"`]n['\"`]|\bn (?:>|must|should|is)|multiple (?:choices|completions)",
-    "include": r"encrypted_?content|\binclude\b",
-    # the schema of a reply in each API
-    "response_format": rf"response_?format|guided|grammar|{SCHEMA}",
-    "text": rf"\btext\.format\b|{SCHEMA}",
-    "output_config": rf"output_(?:config|format)|{SCHEMA}",
-    "response_json_schema": rf"response_?json_?schema|{SCHEMA}",
-}
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")  # servers accept one or both
-
-
-def mentions_field(name: str, text: str) -> bool:
-    """True if the beginning of an error refers to an optional field."""
-    return _finds(FIELD_WORDS[name], text)
-
-
-def rejects_limit_name(name: str, text: str) -> bool:
-    """True if the beginning of an error rejects this name of the token limit, or names the other one instead."""
-    other = LIMIT_NAMES[1 - LIMIT_NAMES.index(name)]
-    rejection = (
-        rf"\b{name}['\"`]?:? ?(?:is |are )?(?:{NOT}|extra )(?:support|permit|allow|input|recogni|known|expect|accept|valid)"
-        rf"|(?:unsupported|unknown|unrecognized|unexpected)[\w ]{{0,30}}:? ['\"`]?{name}\b"
-        rf"|(?:use|send|pass|try|favou?r of|renamed to) ['\"`]?{other}\b"
-    )
-    return _finds(rejection, text)
+    return next((status for status, words in STATUS_WORDS if finds(words, text)), None)
 
 
 class End(Enum):

@@ -27,6 +27,7 @@ from render_agent.engines.remote.api_error import ApiError, RequestError, first_
 from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, is_deeper, png_base64
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.phrases import Fault
+from render_agent.engines.remote.quirks import quirks_of
 from render_agent.errors import EngineError
 from render_agent.util.safe_parse import parse_json
 
@@ -110,8 +111,9 @@ class RemoteEngine:
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
         self.servers = [Server(entry, api.connect(entry)) for entry in endpoints]
+        missing = {row.adaptation for row in quirks_of(api.name) if row.errors is None} - {""}
         for server in self.servers:
-            server.adaptations = {OMITTED + name for name in (*api.options.omit, *api.unsupported)}
+            server.adaptations = missing | {OMITTED + name for name in api.options.omit}
         self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         # Of each dialogue: the number of messages, the images, and the largest number of prompt tokens so far.
         self._prompts: dict[str, tuple[int, list[str], int]] = {}

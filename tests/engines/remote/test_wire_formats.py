@@ -11,7 +11,8 @@ from factories.replies import reply_schema
 
 from render_agent.dialogue import chat
 from render_agent.dialogue.events import CONTENT_FILTER
-from render_agent.dialogue.tools_protocol import call_id
+from render_agent.dialogue.reply import ReplyForm
+from render_agent.dialogue.tools_protocol import ToolsProtocol, call_id
 from render_agent.engines.anthropic.messages_api import AnthropicOptions, MessagesApi
 from render_agent.engines.engine import Reply, Request, limit_reply, merge_samples
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
@@ -22,6 +23,7 @@ from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import parse_endpoint
 from render_agent.engines.remote.phrases import Fault
 from render_agent.engines.transformers.constrained_decoding import build_grammar
+from render_agent.options import VIEW_TYPES
 from render_agent.util.coroutines import run_in_thread
 
 APIS = {
@@ -177,6 +179,22 @@ ANSWERS = {
 }
 
 
+# According to the description of `response_json_schema` in Google's SDK; `enum` is "for strings and numbers".
+GEMINI_KEYWORDS = set(
+    "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum anyOf"
+    " oneOf properties additionalProperties required propertyOrdering".split()
+)
+
+
+def check_gemini_schema(schema):
+    """Check that a schema has only keywords and values that Gemini supports."""
+    assert schema.keys() <= GEMINI_KEYWORDS
+    assert all(isinstance(value, str | int | float) for value in schema.get("enum", ()))
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for part in [*inner, *([schema["items"]] if "items" in schema else [])]:
+        check_gemini_schema(part)
+
+
 def check_types(name, fields):
     """Validate a field with the schema against the types of the API's SDK."""
     if name == "anthropic":
@@ -192,6 +210,7 @@ def check_types(name, fields):
         from google.genai.types import GenerateContentConfig
 
         GenerateContentConfig.model_validate(fields)
+        check_gemini_schema(fields["response_json_schema"])
     elif name == "responses":
         from openai.types.responses import ResponseTextConfigParam
 
@@ -215,6 +234,15 @@ def test_schema_permits_only_answers_to_the_question(name, form):
     for key in FIELDS[name]:
         schema = schema[key]
     assert schema["properties"]["answer"] == {"anyOf": [ANSWERS[form], {"type": "null"}]}
+
+
+def test_parameters_of_tools_have_only_what_gemini_supports():
+    form = ReplyForm("free", VIEW_TYPES, None)
+    tools = ToolsProtocol().tools(form, states.question(answer_form="number", options=()))
+    request = Request("q", 0, dialogue()[:2], load_random_image, tools=tools)
+    (sent,) = APIS["gemini"].fields(request, 1, 0, None)["tools"]
+    for declaration in sent["function_declarations"]:
+        check_gemini_schema(declaration["parameters_json_schema"])
 
 
 @pytest.mark.parametrize(
