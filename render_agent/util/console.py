@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import measure_renderables
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from render_agent.util.sanitize import escape_unsafe
@@ -20,6 +21,10 @@ GAP = 2  # spaces between two columns
 READABLE_WIDTH = 80  # captions below narrow tables wrap at this width
 
 MIN_TEXT_WIDTH = 20  # minimum width of a last column of text; longer words extend past the edge
+
+UNLIMITED = (
+    1 << 20
+)  # width of a terminal in which rich measures and aligns text without breaking words
 
 
 class PlainConsole(Console):
@@ -45,8 +50,7 @@ def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return PlainConsole(stderr=stderr, quiet=quiet)
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(NamedTuple):
     header: str
     right: bool
     """True for right-aligned cells, which stay on one line; others wrap between words."""
@@ -55,8 +59,8 @@ class TableColumn:
 class PlainTable:
     """A table for the terminal that neither breaks words nor omits text, however narrow the terminal is.
 
-    Text wraps between words. If the columns do not fit side by side, every row is printed as a list of headings and
-    values instead. Rich's own table breaks words and truncates cells.
+    Text wraps between words before rich aligns it: in a narrow terminal, rich breaks words and truncates cells. If the
+    columns do not fit side by side, every row is printed as a list of headings and values instead.
     """
 
     def __init__(self, title: str | Text = "", *heads: str) -> None:
@@ -81,29 +85,41 @@ class PlainTable:
         """Leave a blank line before the next row."""
         self._sections.add(len(self._rows))
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        widths = self._fit(options.max_width)
-        lines = self._list_rows(options.max_width) if widths is None else self._align_rows(widths)
-        if self.title:
-            title = _text(self.title)
-            title.stylize_before("table.title")
-            yield from _wrap(title, options.max_width)
-        yield from lines
-        if self.caption:
-            caption = _text(self.caption)
-            caption.stylize_before("table.caption")
-            table_width = sum(widths) + GAP * len(widths) - GAP if widths else 0
-            width = min(options.max_width, max(table_width, READABLE_WIDTH))
-            yield from _wrap(caption, width)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for text in self._texts(console, options.max_width, options.update(max_width=UNLIMITED)):
+            text.overflow = "ignore"
+            yield text
 
-    def _fit(self, max_width: int) -> list[int] | None:
+    def _texts(self, console: Console, width: int, unlimited: ConsoleOptions) -> Iterator[Text]:
+        widths = self._fit(width, console, unlimited)
+        if self.title:
+            yield _wrap(_text(self.title, "table.title"), width)
+        if widths is None:
+            yield from self._list_rows(width)
+        else:
+            for line in console.render_lines(self._align(widths), unlimited, pad=False):
+                text = Text.assemble(*((part.text, part.style or "") for part in line))
+                text.rstrip()  # the padding of long words in other rows
+                yield text
+        if self.caption:
+            table_width = sum(widths) + GAP * (len(widths) - 1) if widths else 0
+            caption = _text(self.caption, "table.caption")
+            yield _wrap(caption, min(width, max(table_width, READABLE_WIDTH)))
+
+    def _fit(self, width: int, console: Console, unlimited: ConsoleOptions) -> list[int] | None:
         """Return the widths of the columns; None if they do not fit side by side."""
-        limits = [self._limits(number) for number in range(len(self.columns))]
+        limits = []
+        for number, column in enumerate(self.columns):
+            cells = [row[number] for row in self._rows]
+            head = measure_renderables(console, unlimited, [Text(column.header)])
+            body = measure_renderables(console, unlimited, cells)
+            minimum = max(head.minimum, body.maximum if column.right else body.minimum)
+            if number == len(self.columns) - 1 and not column.right:
+                minimum = min(minimum, MIN_TEXT_WIDTH)
+            limits.append((minimum, max(head.maximum, body.maximum, minimum)))
         widths = [minimum for minimum, _ in limits]
         missing = [maximum - minimum for minimum, maximum in limits]
-        remaining = max_width - sum(widths) - GAP * (len(widths) - 1)
+        remaining = width - sum(widths) - GAP * (len(widths) - 1)
         if remaining < 0:
             return None
         by_need = sorted(range(len(missing)), key=missing.__getitem__)
@@ -113,45 +129,19 @@ class PlainTable:
             remaining -= share
         return widths
 
-    def _limits(self, number: int) -> tuple[int, int]:
-        """Return the width of a column's longest unbreakable part, and its width without any wrapping."""
-        column, cells = self.columns[number], [row[number] for row in self._rows]
-        lines = [line for cell in cells for line in cell.split(allow_blank=True)]
-        head = Text(column.header)
-        words = [Text(word) for line in [head, *lines] for word in line.plain.split()]
-        max_width = max((text.cell_len for text in [head, *lines]), default=0)
-        min_width = max((word.cell_len for word in words), default=0)
-        if column.right:
-            min_width = max(min_width, *(line.cell_len for line in lines), 0)
-        elif number == len(self.columns) - 1:
-            min_width = min(min_width, MIN_TEXT_WIDTH)
-        return min_width, max(max_width, min_width)
-
-    def _align_rows(self, widths: Sequence[int]) -> Iterator[Text]:
-        if any(column.header for column in self.columns):
-            heads = [Text(column.header, "table.header") for column in self.columns]
-            yield from self._align(heads, widths, at_bottom=True)
-            yield Text("─" * (sum(widths) + GAP * (len(widths) - 1)), overflow="ignore")
-        for number, row in enumerate(self._rows):
-            if number and number in self._sections:
-                yield Text()
-            yield from self._align(row, widths)
-
-    def _align(
-        self, row: Sequence[Text], widths: Sequence[int], at_bottom: bool = False
-    ) -> Iterator[Text]:
-        cells = [_wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
-        if at_bottom:
-            height = max(map(len, cells))
-            cells = [[Text()] * (height - len(lines)) + lines for lines in cells]
-        for lines in zip_longest(*cells, fillvalue=Text()):
-            line = Text(overflow="ignore")
-            for column, width, part in zip(self.columns, widths, lines, strict=True):
-                space = Text(" " * max(width - part.cell_len, 0))
-                line.append_text(space + part if column.right else part + space)
-                line.append(" " * GAP)
-            line.rstrip()
-            yield line
+    def _align(self, widths: Sequence[int]) -> Table:
+        """Return the table in rich's layout, with the text of its cells wrapped."""
+        has_heads = any(column.header for column in self.columns)
+        padding = (0, GAP - 1, 0, 0)  # rich adds a divider
+        table = Table(
+            box=SIMPLE_HEAD, show_header=has_heads, show_edge=False, pad_edge=False, padding=padding
+        )
+        for column, width in zip(self.columns, widths, strict=True):
+            head = _wrap(Text(column.header), width)
+            table.add_column(head, justify="right" if column.right else "left", min_width=width)
+        for number, row in enumerate(self._rows, start=1):
+            table.add_row(*map(_wrap, row, widths), end_section=number in self._sections)
+        return table
 
     def _list_rows(self, width: int) -> Iterator[Text]:
         """Yield every row as headings and values, the first one on a separate line."""
@@ -164,10 +154,10 @@ class PlainTable:
                 if cell
             ]
             first, *rest = pairs or [""]
-            yield from _wrap(Text(first, "bold"), width)
+            yield _wrap(Text(first, "bold"), width)
             for line in _join_pairs(rest, width - GAP):
-                for part in _wrap(Text(line), width - GAP):
-                    yield Text(" " * GAP, overflow="ignore") + part
+                for part in _wrap(Text(line), width - GAP).split():
+                    yield Text(" " * GAP) + part
 
 
 def _join_pairs(pairs: Sequence[str], width: int) -> list[str]:
@@ -175,15 +165,15 @@ def _join_pairs(pairs: Sequence[str], width: int) -> list[str]:
     lines: list[str] = []
     for pair in pairs:
         line = f"{lines[-1]} · {pair}" if lines else pair
-        if lines and Text(line).cell_len <= width:
+        if lines and cell_len(line) <= width:
             lines[-1] = line
         else:
             lines.append(pair)
     return lines
 
 
-def _wrap(text: Text, width: int) -> list[Text]:
-    """Split a text into lines between words; a word longer than `width` gets its own line."""
+def _wrap(text: Text, width: int) -> Text:
+    """Break the lines of a text between words; a word longer than `width` gets its own line."""
     lines = []
     for line in text.split(allow_blank=True):
         start, breaks = 0, []
@@ -194,12 +184,11 @@ def _wrap(text: Text, width: int) -> list[Text]:
                 breaks.append(start)
         for part in line.divide(breaks):
             part.rstrip()
-            part.overflow = "ignore"
             lines.append(part)
-    return lines
+    return Text("\n").join(lines)
 
 
-def _text(cell: str | Text) -> Text:
-    if isinstance(cell, Text):
-        return cell.copy()
-    return Text(escape_unsafe(cell).replace("\t", " "))
+def _text(cell: str | Text, style: str = "") -> Text:
+    text = cell.copy() if isinstance(cell, Text) else Text(escape_unsafe(cell).replace("\t", " "))
+    text.stylize_before(style)
+    return text
