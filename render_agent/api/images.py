@@ -26,8 +26,8 @@ class View:
     """A rendered image. Notebooks display it.
 
     Attributes:
-        kind: `ego`, `top` or `around`.
-        camera: The camera.
+        kind: `ego`, `top` or `around`; `target` for the target of a question about a pose.
+        camera: The camera; None for a target.
         source: The PNG file, read when needed, or the pixels, (H, W, 3) uint8, RGB.
         depth: Depth along the optical axis in metres, (H, W) float32, inf if nothing was scanned there. None for
             views of a dialogue, maps, and `around` views.
@@ -42,7 +42,7 @@ class View:
     """
 
     kind: str
-    camera: Camera | MapCamera
+    camera: Camera | MapCamera | None
     source: Path | NDArray[np.uint8]
     depth: NDArray[np.float32] | None = None
     number: int | None = None

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 from render_agent.dialogue.wording import Wording
 from render_agent.util.numbers import SMALL_NUMBERS
 
-AnswerForm = Literal["letter", "number", "text"]
+# The answer in the form `pose` is the camera's pose at the end of the dialogue: replies contain none.
+AnswerForm = Literal["letter", "number", "text", "pose"]
 
 MAX_OPTIONS = 26  # one per letter of the alphabet
 
@@ -117,6 +118,8 @@ def canonical_answer(
 
     A number in another unit than `unit` is no answer.
     """
+    if form == "pose":
+        return None
     if form == "text":
         return None if text.strip().lower() in ("", "null") else text.strip()
     texts = options_by_letter(options) if form == "letter" else {}
@@ -236,12 +239,14 @@ class Permitted(NamedTuple):
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of an answer or null."""
+        if self.form == "pose":
+            return self.value_schema
         return {"anyOf": [self.value_schema, {"type": "null"}]}
 
     @property
     def value_schema(self) -> dict[str, Any]:
         """The JSON schema of an answer."""
-        value: dict[str, Any] = {"type": "string"}
+        value: dict[str, Any] = {"type": "null" if self.form == "pose" else "string"}
         if self.texts:
             value["enum"] = [*self.texts]
         elif self.form == "number" and self.in_quotes:

@@ -23,6 +23,7 @@ from render_agent.dialogue.chat import (
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
+from render_agent.dialogue.target import TARGET
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.options import VIEW_TYPES
@@ -212,6 +213,8 @@ class Prompt:
             key, values = "turn.view", {}
             if (self.num_initial_views or with_pose) and isinstance(view.camera, Camera):
                 key, values = "turn.view_posed", {"pose": self._pose(view.camera)}
+            elif view.kind == TARGET:
+                key = "turn.view_target"
             elif isinstance(view.camera, MapCamera):
                 key, values = "turn.view_map", {"height": f"{view.camera.height:.2f}"}
             caption = self.wording(key, number=view.number, kind=view.kind, **values)

@@ -13,6 +13,7 @@ from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import ParsedReply
+from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
@@ -81,6 +82,8 @@ class Turn(Struct, frozen=True):
     """The reply in the format of the API that returned it, if later requests must send it back verbatim."""
     restated: Restated | None = None
     """In the last turn: the request to restate its answer, and the reply; None if it was not requested."""
+    target_errors: tuple[TargetError, ...] = ()
+    """If the answer is a pose: the errors of the camera after the turn; in the first turn, after those at the start."""
     error: None = None  # always None; see `Failure`
 
     def __post_init__(self) -> None:
@@ -119,7 +122,8 @@ class Turn(Struct, frozen=True):
     def image_files(self) -> set[str]:
         """Image files of the views shown in the turn and of those rendered to choose its move."""
         candidates = self.evidence.candidates if self.evidence else ()
-        return {view.file for view in self.views} | {c.view.file for c in candidates if c.view}
+        others = [*(c.view for c in candidates), *(error.view for error in self.target_errors)]
+        return {view.file for view in (*self.views, *others) if view is not None}
 
 
 class Failure(Struct, frozen=True):

@@ -16,4 +16,5 @@ class View:
     number: Count  # index within the question, from 0
     kind: str
     file: ImageFile  # the image file, relative to the run folder
-    camera: AnyCamera  # the camera it was rendered with; for `around`, the first of the four
+    camera: AnyCamera | None
+    """The camera it was rendered with; for `around`, the first of the four. None for a target, whose pose is hidden."""

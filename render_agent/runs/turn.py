@@ -122,6 +122,9 @@ class TurnTaker:
             blocks=blocks,
             restated=restated,
         )
+        if state.question.answer_form == "pose":
+            measure = partial(self.tools.views.target_errors, state, observation, turn)
+            turn = structs.replace(turn, target_errors=(yield Draw(measure)))
         turn = structs.replace(turn, sha256=self.log.images.wait_for(turn.image_files))
         if self.probe is not None and self.probe.keys:
             probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
@@ -185,6 +188,8 @@ class TurnTaker:
     ) -> bool:
         """Return True if the last turn gave no answer that could be read, and the answer is to be restated."""
         has_answer = candidate.action.answer is not None or (evidence and evidence.ballot)
+        if state.question.answer_form == "pose":
+            return False
         if self.config.no_restate or not request.is_last_turn or has_answer:
             return False
         # An earlier answer stands, unless the reply gave another one that could not be read.
@@ -303,7 +308,11 @@ def respond(
         feedback.append(say("feedback.unreadable", reason=action.reason))
         return " ".join(feedback), observation.camera, None
     feedback += map(_sentence, action.notes)
-    if action.done and (action.answer is not None or state.answer is not None):
+    if action.done and (
+        action.answer is not None
+        or state.answer is not None
+        or state.question.answer_form == "pose"
+    ):
         feedback.append(
             say("feedback.done_without_moves" if action.requests_move else "feedback.done")
         )

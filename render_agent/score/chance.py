@@ -26,7 +26,8 @@ from render_agent.score.summary import means
 from render_agent.tasks.question_types import answer_form_of, task_of
 from render_agent.util.numbers import is_number
 
-FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown"}  # if no ground truth is known
+# Answers if no ground truth is known. A pose is not guessed: the camera stays.
+FALLBACK_ANSWERS = {"letter": "A", "number": "2", "text": "unknown", "pose": ""}
 
 RANDOM_NOTE = (
     "uniform among the options; numbers from the quantiles of VSI-Bench's published answers"
@@ -82,6 +83,8 @@ def frequency_fit(selection: Sequence[Question]) -> Fit:
 
 def baseline_notes(selection: Sequence[Question]) -> dict[str, str]:
     """Return what the baselines answer, by name; every table and page that shows them says so."""
+    if all(question.answer_form == "pose" for question in selection):
+        return {}
     frequency = f"most frequent answer per question type, fitted on {frequency_fit(selection)}"
     return {"random": RANDOM_NOTE, "frequency": frequency}
 
@@ -141,7 +144,7 @@ def chance_levels(
     questions: Sequence[Question], selection: Sequence[Question] | None = None
 ) -> dict[str, dict[str, float | None]]:
     """Return the scores of the `random` and `frequency` baselines in percent, by type and task."""
-    scorable = [question for question in questions if is_scorable(question)]
+    scorable = [q for q in questions if is_scorable(q) and q.answer_form != "pose"]
     answers = frequent_answers(scorable, questions if selection is None else selection)
     scores: dict[str, list[AnswerScore]] = {
         "random": [
@@ -165,7 +168,7 @@ def baseline_gains(
     """
     questions = [question for question, _ in scores]
     answers = frequent_answers(questions, selection)
-    scores = [(question, score) for question, score in scores if is_scorable(question)]
+    scores = [(q, score) for q, score in scores if is_scorable(q) and q.answer_form != "pose"]
     tally = tally_scores(
         scored_question(q, score - score_answer(q, answers[q.id])) for q, score in scores
     )

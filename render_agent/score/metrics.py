@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import AnswerForm
+from render_agent.dialogue.target import parse_pose, pose_error
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.util.numbers import SMALL_NUMBERS, is_number
 
@@ -32,6 +33,8 @@ METRICS = {
     "first-word": "render_agent.score.metrics:FirstWord",
     "exact-match": "render_agent.score.metrics:ExactMatch",
     "refined-match": "render_agent.score.metrics:RefinedMatch",
+    "view-success": "render_agent.score.metrics:ViewSuccess",
+    "view-success-strict": "render_agent.score.metrics:StrictViewSuccess",
     "llm-match": "render_agent.score.metrics:LLMMatch",
 }
 
@@ -218,6 +221,33 @@ class RefinedMatch(Metric):
         words = "".join(clean(answer).split())
         references = ["".join(clean(truth).split()) for truth in truths]
         return float(bool(words) and any(words in truth or truth in words for truth in references))
+
+
+class ViewSuccess(Metric):
+    """Poses: 1 if the camera is at most 0.5 m from the target, and heading and pitch differ by at most 30 degrees."""
+
+    form = "pose"
+    limits = (0.5, 30.0)  # metres and degrees
+    additional_metrics = ("view-success-strict",)
+
+    def score(self, answer: str, truths: Sequence[str]) -> float:
+        """Compare an answer with the poses of targets; 0 if it is not a pose."""
+        pose, targets = parse_pose(answer), [*filter(None, map(parse_pose, truths))]
+        return float(
+            pose is not None
+            and any(pose_error(pose, target).is_within(*self.limits) for target in targets)
+        )
+
+    def guess(self, truth: str, options: Mapping[str, str]) -> str | None:
+        """Return None, because targets are in different places."""
+        return None
+
+
+class StrictViewSuccess(ViewSuccess):
+    """Poses: 1 if the errors are at most 0.25 m and 15 degrees."""
+
+    limits = (0.25, 15.0)
+    additional_metrics = ("view-success",)
 
 
 class LLMMatch(Metric):

@@ -23,7 +23,7 @@ class Parser:
 
     def read(self, answer: str | None, form: AnswerForm) -> str | None:
         """Return the text to score."""
-        if form == "text":
+        if form in ("text", "pose"):
             return answer
         value = (self.letter if form == "letter" else self.number)(answer or "")
         return None if value is None else str(value)

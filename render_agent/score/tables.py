@@ -12,6 +12,7 @@ from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.score.causal import OUTCOME_LABELS
 from render_agent.score.intervals import MIN_SCENES, method_words
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
+from render_agent.score.reached_views import MEASURES
 from render_agent.score.summary import (
     MEAN_NAMES,
     OFFICIAL,
@@ -91,7 +92,24 @@ def score_tables(results: Mapping[str, Any], *, every: bool = False) -> Group:
     tables = [score_table(results, every=every)]
     if "causal" in results:
         tables.append(causal_table(results["causal"]))
+    if "views" in results:
+        tables.append(view_table(results["views"]))
     return Group(*tables)
+
+
+def view_table(views: Mapping[str, Any]) -> PlainTable:
+    """Return the table of measures of reached views."""
+    table = PlainTable("Reached views", "", "n", "mean", "95 % CI")
+    for name, measure in MEASURES.items():
+        if entry := views.get(name):
+            digits = 1 if measure.is_share else 2
+            low, high = entry["interval"] or (None, None)
+            interval = NO_INTERVAL if low is None else f"{low:.{digits}f} … {high:.{digits}f}"
+            unit = " (%)" if measure.is_share else ""
+            table.add_row(
+                f"{measure.label}{unit}", str(entry["n"]), f"{entry['mean']:.{digits}f}", interval
+            )
+    return table
 
 
 def causal_table(causal: Mapping[str, Any]) -> PlainTable:

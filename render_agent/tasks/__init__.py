@@ -6,7 +6,7 @@ BENCHMARKS = {
     "rooms": "render_agent.tasks.rooms:ROOMS",
 }
 
-# question type -> record; these are VSI-Bench's, in the order of its tables
+# question type -> record; those of VSI-Bench, in the order of its tables, and of `reach_view`
 QUESTION_TYPES = {
     "object_counting": "render_agent.tasks.vsibench_types:COUNTING",
     "object_abs_distance": "render_agent.tasks.vsibench_types:ABSOLUTE_DISTANCE",
@@ -18,4 +18,8 @@ QUESTION_TYPES = {
     "object_rel_direction_hard": "render_agent.tasks.vsibench_types:DIRECTION_HARD",
     "route_planning": "render_agent.tasks.vsibench_types:ROUTE",
     "obj_appearance_order": "render_agent.tasks.vsibench_types:APPEARANCE_ORDER",
+    **{
+        f"reach_view_{tier}": f"render_agent.tasks.reach_view:{tier.upper()}"
+        for tier in ("rotation", "translation", "near", "far", "described")
+    },
 }

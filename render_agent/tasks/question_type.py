@@ -31,7 +31,7 @@ class QuestionType:
     Attributes:
         name: The name in question files.
         label: The name in tables and pages.
-        answer_form: `letter`, `number` or `text`.
+        answer_form: `letter`, `number`, `text`, or `pose` if the answer is the camera's pose at the end.
         metric: Name of the metric that scores its answers.
         task: The task that it is part of; the score of a task is the mean over its types. None if it is its own task.
         in_vsi_bench: True for the types of VSI-Bench, whose tasks make up its score.
@@ -43,6 +43,7 @@ class QuestionType:
         solve: Returns the answer computed from object boxes, given the subjects: a letter, a number in the unit asked for,
             or a text; None if it is unclear. None as a whole if boxes do not determine answers.
         is_clear: Returns whether the answer would stay the same if boxes were slightly displaced.
+        shows_target: True if the first turn also shows the view from the ground truth, which is a pose.
         from_sizes: True if the answer follows from the size of an object rather than from places.
         reorder: Returns the text with its objects in another order that leaves the answer as it is; None if there is
             none.
@@ -63,6 +64,7 @@ class QuestionType:
     find_names: Callable[[Question], list[str]] = _no_names
     solve: Callable[[Question, Facts, list[str]], str | None] | None = None
     is_clear: Callable[[Question, Facts, list[str]], bool] = _always_clear
+    shows_target: bool = False
     from_sizes: bool = False
     reorder: Callable[[Question, list[str]], str | None] = lambda question, subjects: None
     generator: str | None = None

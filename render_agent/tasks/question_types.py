@@ -11,6 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.tasks import QUESTION_TYPES
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_type import QuestionType
+from render_agent.tasks.reach_view import REACH_VIEW
 from render_agent.tasks.vsibench_types import DIRECTION
 
 ORDER = "obj_appearance_order"
@@ -20,6 +21,7 @@ FORM_METRICS: Mapping[AnswerForm, str] = {
     "letter": "accuracy",
     "number": "mean-relative-accuracy",
     "text": "first-word",
+    "pose": "view-success",
 }
 
 UNKNOWN = QuestionType(name="", label="", answer_form="text", metric=FORM_METRICS["text"])
@@ -68,7 +70,7 @@ def parts_of(task: str) -> tuple[str, ...]:
     return tuple(name for name, record in all_types().items() if record.task == task)
 
 
-TASK_LABELS = {DIRECTION: "relative direction"}
+TASK_LABELS = {DIRECTION: "relative direction", REACH_VIEW: "reach the view"}
 
 
 def type_named(name: str) -> str:

@@ -20,6 +20,7 @@ from render_agent.dialogue.answer import (
     options_by_letter,
 )
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
+from render_agent.dialogue.target import format_pose, parse_pose
 from render_agent.errors import QuestionsError
 from render_agent.options import VSIBENCH
 from render_agent.tasks.question_types import all_types, answer_form_of, type_named
@@ -99,6 +100,8 @@ def question_from_row(
 
 def _correct_answers(value: Any, form: AnswerForm) -> list[str]:
     """Return the correct answers; only text questions may have several."""
+    if form == "pose":
+        return [_pose_text(value)]
     for item in value if isinstance(value, list) else [value]:
         if item is None or (isinstance(item, float) and not math.isfinite(item)):
             raise QuestionsError(
@@ -112,6 +115,16 @@ def _correct_answers(value: Any, form: AnswerForm) -> list[str]:
             " exact-match in the column 'metric'"
         )
     return [str(item) for item in value]
+
+
+def _pose_text(value: Any) -> str:
+    pose = parse_pose(" ".join(map(str, value)) if isinstance(value, list) else str(value))
+    if pose is None:
+        raise QuestionsError(
+            "ground truth must be a pose [x, y, z, yaw, pitch] in metres (scan's frame) and degrees, not"
+            f" {short_repr(value)}"
+        )
+    return format_pose(pose)
 
 
 def _start(value: Any) -> StartPose | None:

@@ -18,6 +18,7 @@ from msgspec import structs
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.target import TARGET, TargetError
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
@@ -27,12 +28,16 @@ from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.question_types import type_of
 from render_agent.views.image_store import question_file, scene_file
 from render_agent.views.provider import NextViews
 from render_agent.views.stress.image_stress import ImageSink
+from render_agent.views.targets import Targets, target_camera
 from render_agent.views.view_policies.view_policy import AdditionalViews, ViewChooser, ViewContext
 from render_agent.visibility.measurement import measure_places
 from render_agent.visibility.start_pose import Start, moved_start_note, question_pose, start_camera
+
+REACHED = "reached"  # kind in the name of the file of the last view
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +59,7 @@ class FreeViews:
     _starts: dict[str, Camera] = field(init=False, default_factory=dict)
     _starting: dict[str, Lock] = field(init=False, default_factory=lambda: defaultdict(Lock))
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
+    _targets: Targets = field(init=False, default_factory=Targets)
 
     def observe(self, state: QuestionState) -> NextViews:
         """Return the next views of a question."""
@@ -68,10 +74,26 @@ class FreeViews:
     def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
         """Measure the places in a reply, and return the results as text."""
         facts = (self.facts or {}).get(state.question.scene)
-        views = {view.number: view for view in (*state.views, *current.views)}
+        views = {view.number: view for view in (*state.views, *current.views) if view.camera}
         return measure_places(
             places, views, current.camera, state.scene, facts, self.viewer, self.wording
         )
+
+    def target_errors(
+        self, state: QuestionState, current: NextViews, turn: Turn
+    ) -> tuple[TargetError, ...]:
+        """Return the errors of the camera after a turn; in the first turn, after those at the start."""
+        assert current.space is not None, "checked before the run"
+        target = self._targets.of(state.question, state.scene, current.space, self.viewer)
+        error = target.error_of(turn.camera)
+        is_over = getattr(turn.action, "done", False) or turn.number + 1 >= state.max_turns
+        if is_over:
+            file = question_file(state.id, turn.number, REACHED)
+            self.images.save(file, self.viewer.ego(state.scene, turn.camera).image)
+            views = [*state.views, *turn.views]
+            view = View(max((v.number for v in views), default=-1) + 1, "ego", file, turn.camera)
+            error = structs.replace(error, view=view)
+        return (error,) if turn.number else (target.error_of(turn.camera_before), error)
 
     def restore(self, state: QuestionState) -> None:
         """Re-render images of earlier turns that are missing, damaged or different in the run folder."""
@@ -83,6 +105,9 @@ class FreeViews:
             for candidate in candidates:
                 if candidate.view is not None:
                     self._restore_image(state, turn, candidate.view, candidate.camera, trail)
+            for error in turn.target_errors:
+                if error.view is not None:
+                    self._restore_image(state, turn, error.view, turn.camera, trail)
 
     def preview(
         self, state: QuestionState, current: NextViews, candidates: Sequence[Candidate]
@@ -163,15 +188,24 @@ class FreeViews:
         if not self.images.is_saved(view.file, turn.sha256.get(view.file)):
             view_camera = view.camera if view.kind == "ego" else None
             camera = view_camera if isinstance(view_camera, Camera) else camera
-            image = self.viewer.draw(view.kind, state.scene, camera, trail)
+            if view.kind == TARGET:
+                camera = target_camera(state.question, state.scene, self.viewer.vertical_fov)
+            kind = "ego" if view.kind == TARGET else view.kind
+            image = self.viewer.draw(kind, state.scene, camera, trail)
             self.images.save(view.file, image.image).result()
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
-        is_shared_start = state.question.start is None
+        shows_target = type_of(state.question).shows_target
+        is_shared_start = state.question.start is None and not shows_target
         if not state.turns and is_shared_start and scene in self._openings:
             return self._openings[scene]
         views: list[View] = []
+        if not state.turns and shows_target:
+            target = target_camera(state.question, state.scene, self.viewer.vertical_fov)
+            file = question_file(state.id, 0, TARGET)
+            self.images.save(file, self.viewer.ego(state.scene, target).image)
+            views.append(View(0, TARGET, file, None))
         for kind in self._requested_views(state):
             if isinstance(kind, View):
                 views.append(kind)

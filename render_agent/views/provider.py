@@ -9,6 +9,8 @@ from typing import Protocol
 from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.target import TargetError
+from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -47,6 +49,12 @@ class ViewProvider(Protocol):
     def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
         """Measure the places in a reply, and return the results as text."""
         ...
+
+    def target_errors(
+        self, state: QuestionState, current: NextViews, turn: Turn
+    ) -> tuple[TargetError, ...]:
+        """Return the errors of the camera after a turn; in the first turn, after those at the start."""
+        return ()
 
     def restore(self, state: QuestionState) -> None:
         """Re-render images of earlier turns that are missing from the run folder."""

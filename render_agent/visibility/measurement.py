@@ -194,6 +194,7 @@ def camera_under(
         if (cell := cell_at(pixel, size)) is None:
             return None
         return direction_of(view.camera, size, cell.number), cell.size, cell.pixel
+    assert view.camera is not None, "targets cannot be measured"
     return view.camera, size, pixel
 
 

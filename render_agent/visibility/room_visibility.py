@@ -67,6 +67,7 @@ class RoomVisibility:
 
     def look(self, view: View, renderer: Renderer) -> PoseVisibility:
         """Return what a view shows. Each view is rendered only once."""
+        assert view.camera is not None, "the pose of a target is hidden"
         pose = view.kind, view.camera
         if pose not in self._looks:
             self._looks[pose] = self._new_look(view, renderer)
@@ -91,7 +92,9 @@ class RoomVisibility:
         return [structs.replace(look.sightings[number], view=view.number) for number in box_numbers]
 
     def areas(self, view: View, renderer: Renderer) -> FloatArray:
-        """Return the number of pixels of a view that show each box, (boxes,). Maps count too."""
+        """Return the number of pixels of a view that show each box, (boxes,). Maps count too, targets do not."""
+        if view.camera is None:
+            return np.zeros(len(self._boxes))
         return self.look(view, renderer).areas
 
     def covered_by(self, view: View, renderer: Renderer) -> NDArray[np.bool_]:

@@ -38,7 +38,7 @@ class ExplorerPolicy:
         if request.turn >= len(steps) or request.is_last_turn:
             answer = self.answers[request.question_id]
             reasoning = "I have looked around; this is the commonest answer to such a question."
-            return json.dumps({"reasoning": reasoning, "answer": answer, "done": True})
+            return json.dumps({"reasoning": reasoning, "answer": answer or None, "done": True})
         return json.dumps(steps[request.turn])
 
     def walk(self, question_id: str) -> list[dict[str, Any]]:
@@ -97,15 +97,22 @@ def random_move(seed: int, number: int) -> str:
 
 
 class RandomPolicy:
-    """Answers immediately, uniformly among the options or the quantiles of VSI-Bench's published answers."""
+    """Answers immediately, uniformly among the options or the quantiles of VSI-Bench's published answers.
+
+    If the answer is a pose, moves at random until the last turn.
+    """
 
     def __init__(self, questions: Sequence[Question], seed: int = 0) -> None:
         self.questions = {question.id: question for question in questions}
         self.seed = seed
 
     def reply(self, request: Request) -> str:
-        """Return a random answer, which is the same in every turn of a question."""
-        return json.dumps({"answer": self.guess(request.question_id), "done": True})
+        """Return a random answer, which is the same in every turn of a question; a random walk if it is a pose."""
+        if self.questions[request.question_id].answer_form != "pose":
+            return json.dumps({"answer": self.guess(request.question_id), "done": True})
+        if request.is_last_turn:
+            return json.dumps({"answer": None, "done": True})
+        return random_move(request.seed, 0)
 
     def guess(self, question_id: str, least: float | None = None) -> str:
         """Return a random answer; of numbers, one that is at least `least` if there is any."""
@@ -121,7 +128,7 @@ EXPLORER = NamedPolicy(lambda questions, seed, config: ExplorerPolicy(questions,
 WANDERER = NamedPolicy(lambda questions, seed, config: WandererPolicy(questions, seed), WALK_NOTE)
 RANDOM = NamedPolicy(
     lambda questions, seed, config: RandomPolicy(questions, seed),
-    "rule-based: the baseline random",
+    "rule-based: the baseline random; a random walk if the answer is a pose",
 )
 
 
@@ -132,7 +139,7 @@ class FixedAnswerPolicy:
         self.answers = answers
 
     def reply(self, request: Request) -> str:
-        return json.dumps({"answer": self.answers[request.question_id], "done": True})
+        return json.dumps({"answer": self.answers[request.question_id] or None, "done": True})
 
 
 FREQUENCY = NamedPolicy(

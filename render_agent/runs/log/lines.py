@@ -17,7 +17,16 @@ from render_agent.util.safe_parse import ValidationError, convert, decode_json, 
 from render_agent.util.sanitize import is_plain
 
 # fields that are omitted from a line if empty
-OPTIONAL_FIELDS = ("outcome", "evidence", "sha256", "scan", "probe", "blocks", "restated")
+OPTIONAL_FIELDS = (
+    "outcome",
+    "evidence",
+    "sha256",
+    "scan",
+    "probe",
+    "blocks",
+    "restated",
+    "target_errors",
+)
 
 
 class _Head(Struct):

@@ -29,6 +29,7 @@ from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
+from render_agent.score.reached_views import view_measures
 from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import (
     OFFICIAL,
@@ -102,6 +103,7 @@ def results(
             [state.question for state in scored_states],
             {state.id: state.answer_text for state in scored_states},
         ),
+        **view_measures(scored_states),
         **({} if stress is None else stress.metrics(scored_states)),
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),

@@ -20,6 +20,7 @@ from render_agent.runs.log.columns import Column, columns_of
 from render_agent.score.means import AnswerScore
 from render_agent.score.official import first_word
 from render_agent.score.questions import is_scorable, score_answer, scored_question
+from render_agent.score.reached_views import view_columns
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.numbers import is_number
 from render_agent.util.safe_parse import Count, Number
@@ -92,6 +93,12 @@ class Row(Cost, frozen=True, kw_only=True):
     renders: Annotated[Count, Column(saved=True)]
     """Number of distinct images rendered, including candidates; shared images count for each question."""
     error: str | None = None
+    position_metres: Annotated[Number | None, Column(saved=True)] = None
+    """Errors of the last pose, if the answer is a pose; the same holds for the next four."""
+    heading_degrees: Annotated[Number | None, Column(saved=True)] = None
+    pitch_degrees: Annotated[Number | None, Column(saved=True)] = None
+    overlap: Annotated[Number | None, Column(saved=True)] = None
+    spl: Annotated[Number | None, Column(saved=True)] = None
     change: Annotated[str | None, Column(saved=True)] = None
     """The change that makes this question a counterpart of another."""
 
@@ -149,6 +156,7 @@ def row_of(
         renders=len({file for turn in state.turns for file in turn.image_files}),
         error=state.error,
         change=None if state.change is None else state.change.kind,
+        **view_columns(state.target_errors),
         **cost_of(state.turns),
         cost_usd=billing.total([state]),
     )

@@ -143,6 +143,7 @@ class Results(TypedDict):
     sight_check: NotRequired[Finding]
     datasets: dict[str, Any]
     score_by_images: NotRequired[list[dict[str, Any]]]
+    views: NotRequired[dict[str, Any]]
     chance: dict[str, dict[str, Score]]
     baselines: NotRequired[dict[str, str]]
     counts: Counts

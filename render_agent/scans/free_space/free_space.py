@@ -7,11 +7,13 @@ to 2 cm, usually to millimetres (see `surface_samples`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.scans.free_space.lattice import Lattice, build_lattice
 from render_agent.scans.free_space.standing import (
     CLEARANCE_METRES,
     SLACK_METRES,
@@ -76,6 +78,11 @@ class FreeSpace:
     def bytes(self) -> int:
         """Approximate memory used by the samples and their tree, in bytes."""
         return int(self.tree.n) * 48
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Connected free places at all heights, for shortest paths."""
+        return build_lattice(self.tree, self.bounds)
 
     @property
     def unmirrored_samples(self) -> FloatArray:

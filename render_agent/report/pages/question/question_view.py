@@ -300,6 +300,8 @@ class QuestionView:
         """Describe the pose from which a view was taken, or the scale of a map."""
         if isinstance(view.camera, MapCamera):
             return f"{1 / view.camera.metres_per_pixel:.0f} pixels per metre"
+        if view.camera is None:
+            return "the target"
         words = describe_pose(view.camera)
         evidence = self.state.turns[turn.number - 1].evidence if turn.number else None
         if evidence is not None:
