@@ -113,7 +113,7 @@ def pytest_exception_interact(node, call):
 
 
 # Test files that check the contents of plots.
-PLOT_TESTS = ("test_report_plots.py", "test_pages_policy.py", "test_sweep_plot.py")
+PLOT_TESTS = ("test_report_plots.py", "test_pages_policy.py", "test_runs_plot.py")
 
 EMPTY_PLOT = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 374 216"/>'
 

@@ -22,8 +22,7 @@ from render_agent.report.pages.index.findings import score_gains
 from render_agent.report.pages.index.index_page import what_to_publish
 from render_agent.report.pages.index.runs_page import render_runs_page
 from render_agent.report.run_list import run_row
-from render_agent.report.sweep.plan import Sweep, SweepRun
-from render_agent.report.sweep.table import sweep_rows
+from render_agent.report.runs_table import RunGroup, run_rows
 from render_agent.runs.log.row import is_read_differently
 from render_agent.runs.read import RunData
 from render_agent.score.summary import MEAN_NAMES, VSI_BENCH_SCORE, headline, lenient_line
@@ -63,8 +62,7 @@ def test_everything_beside_the_score_has_its_reading(runs):
     assert results["score_by_images"][-1]["score"] == final_scalars(results)["final/score"] == 50
     assert (results["micro"], results["mean_of_types"]) == (50, 50)
     assert 'data-value="50.0"' in render_runs_page(in_words.path.parent)
-    cell = SweepRun("a", in_words.config, "a")
-    (row,) = sweep_rows(Sweep("s", (cell,), "a"), {"a": in_words})
+    (row,) = run_rows([RunGroup("a", [in_words])], "a")
     assert row["official_raw"] == 50
     baseline = results["chance"]["frequency"]["macro"]
     assert score_gains(in_words)["macro"]["difference"] == pytest.approx(50 - baseline)

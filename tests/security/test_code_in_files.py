@@ -10,6 +10,7 @@ import pytest
 from factories import TREE
 
 from render_agent.agents.verifiers.judge.rubric import load_rubric
+from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.cli.flags import options_of_file
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import check_class
@@ -17,7 +18,6 @@ from render_agent.engines.checkpoint.weight_files import PICKLED, weight_files
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.vllm.arguments import REFUSED_ARGUMENTS, VllmOptions, engine_arguments
 from render_agent.errors import SetupError, UsageError
-from render_agent.report.sweep.plan import read_sweep
 
 
 @cache

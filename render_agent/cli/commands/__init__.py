@@ -14,7 +14,7 @@ COMMANDS = {  # name -> command, in the order of --help
     "rescore": "render_agent.cli.commands.rescore:rescore_command",
     "merge": "render_agent.cli.commands.merge:merge_command",
     "export": "render_agent.cli.commands.export:export_command",
-    "sweep": "render_agent.cli.commands.sweep:sweep_command",
+    "sweep": "render_agent.cli.commands.sweep.command:sweep_command",
     "doctor": "render_agent.cli.commands.doctor.command:doctor_command",
     "play": "render_agent.cli.commands.play:play_command",
     "mcp": "render_agent.cli.commands.mcp:mcp_command",

@@ -99,6 +99,7 @@ def print_comparison(
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
     from render_agent.report.comparison_text import FORMATS, difference_lines, table_cells
+    from render_agent.report.runs_table import RunGroup, run_rows, runs_table
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import ladder
     from render_agent.score.tables import (
@@ -120,7 +121,8 @@ def print_comparison(
     folders = [find_run(output, name) for name in names]
     if duplicates := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{duplicates[0]} would be compared with itself. Name another run.")
-    steps = ladder(sides_of(folders))
+    sides = sides_of(folders)
+    steps = ladder(sides)
     pairs = compare_runs(folders, anyway=anyway, anyway_option="--anyway")
     if page is not None:
         from render_agent.report.pages.comparison.comparison_page import (
@@ -136,12 +138,20 @@ def print_comparison(
         letters = letters[: len(folders)]
         click.echo(FORMATS[table][1](table_cells(pairs, letters)), nl=False)
         return
+    runs = None
+    if len(pairs) > 1:
+        groups = [
+            RunGroup(side.name, [folder]) for side, folder in zip(sides, folders, strict=True)
+        ]
+        runs = run_rows(groups, sides[0].name)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        document = pairs[0] if len(pairs) == 1 else {"comparisons": pairs}
+        document = pairs[0] if runs is None else {"runs": runs, "comparisons": pairs}
         click.echo(printable_json({**document, **rungs}))
         return
     console = plain_console()
+    if runs is not None:
+        console.print(runs_table(runs, sides[0].name, "Compared runs"))
     for comparison in pairs:
         for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)

@@ -251,7 +251,12 @@ def test_three_runs_are_compared_with_the_first(page, runs, tmp_path):
     head = page.locator(".scores thead th").all_inner_texts()
     assert [name for name in head if "−" in name] == ["B − A", "C − A"]
     comparison = json.loads(run_cli("compare", *names, "--output", output, "--json").stdout)
-    assert [pair["b"] for pair in comparison["comparisons"]] == names[1:]
+    pairs, (first, *rows) = comparison["comparisons"], comparison["runs"]
+    assert [pair["b"] for pair in pairs] == [row["label"] for row in rows] == names[1:]
+    assert (first["label"], "difference" in first) == (names[0], False)
+    for pair, row in zip(pairs, rows, strict=True):
+        expected = pair["differences"]["official_raw"]
+        assert {name: row[name] for name in expected} == expected
 
 
 def test_runs_that_are_not_comparable(page, runs, tmp_path):

@@ -18,7 +18,7 @@ from render_agent.options import OPTIONS
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from render_agent.report.sweep.plan import Sweep
+    from render_agent.cli.commands.sweep.plan import Sweep
 
 COMMANDLINE, ENVIRONMENT = ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT
 
@@ -61,12 +61,13 @@ def sweep_command(
     command line override those in the file.
     """
     from render_agent.cli.commands.run import program
+    from render_agent.cli.commands.sweep.cells import check_cells, find_cells
+    from render_agent.cli.commands.sweep.plan import read_sweep
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
-    from render_agent.report.sweep.cells import COMPLETE, check_cells, find_cells
-    from render_agent.report.sweep.plan import read_sweep
-    from render_agent.report.sweep.plot import write_sweep_plot
-    from render_agent.report.sweep.table import sweep_rows, sweep_table
+    from render_agent.report.pages.index.runs_page import SWEEP_PLOT
+    from render_agent.report.runs_plot import write_runs_plot
+    from render_agent.report.runs_table import COMPLETE, run_rows, runs_table
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import truncate
     from render_agent.util.sanitize import printable_json
@@ -89,16 +90,16 @@ def sweep_command(
         return
     resume_command = shlex.join([*program(), *sys.argv[1:]])
     errors = _run_cells(plan, console, resume_command, verbose=bool(command_options.get("verbose")))
-    rows = sweep_rows(plan, find_cells(plan))
+    rows = run_rows(plan.groups(find_cells(plan)), plan.baseline)
     plot = note = None
     try:
-        plot = write_sweep_plot(plan, rows)
+        plot = write_runs_plot(rows, plan.title, plan.folder / SWEEP_PLOT)
     except SetupError as reason:  # matplotlib is optional
         note = str(reason)
     if command_options.get("json"):
         document = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
         click.echo(printable_json({**document, "plot": plot and str(plot)}))
-    console.print(sweep_table(plan, rows, wide=wide))
+    console.print(runs_table(rows, plan.baseline, plan.title, wide=wide))
     if words := f"plot: {plot}" if plot else note:
         console.print(words, soft_wrap=True)
     for label, error in errors.items():
@@ -120,8 +121,9 @@ def _run_cells(
 ) -> dict[str, str]:
     """Complete every cell; return the errors of cells that stopped, by label."""
     from render_agent.cli.commands.run import run_with_progress
+    from render_agent.cli.commands.sweep.cells import find_cells, run_cell
     from render_agent.errors import RenderAgentError
-    from render_agent.report.sweep.cells import find_cells, is_complete, run_cell
+    from render_agent.report.runs_table import is_complete
 
     errors = {}
     for place, cell in enumerate(plan.cells, start=1):
@@ -145,14 +147,14 @@ def _run_cells(
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
-    from render_agent.report.sweep.cells import find_cells, status_of
+    from render_agent.cli.commands.sweep.cells import find_cells
+    from render_agent.report.runs_table import status_of
     from render_agent.tasks.selection import choose_questions
     from render_agent.util.display import count_noun
 
     runs_by_label = find_cells(plan)
-    place = plan.cells[0].config.output
     console.print(
-        f"sweep {plan.name}: {count_noun(len(plan.cells), 'run')} in {place}", soft_wrap=True
+        f"sweep {plan.name}: {count_noun(len(plan.cells), 'run')} in {plan.folder}", soft_wrap=True
     )
     for cell in plan.cells:
         folder = runs_by_label.get(cell.label)

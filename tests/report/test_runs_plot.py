@@ -1,4 +1,4 @@
-"""Tests of the plot of a sweep."""
+"""Tests of the plot of runs."""
 
 import json
 import random
@@ -8,11 +8,11 @@ import pytest
 from factories import TREE
 from factories.sweeps import sweep, write_sweep
 
+from render_agent.cli.commands.sweep.cells import find_cells
+from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page
-from render_agent.report.sweep.cells import find_cells
-from render_agent.report.sweep.plan import read_sweep
-from render_agent.report.sweep.plot import draw_curves, find_curves, write_sweep_plot
-from render_agent.report.sweep.table import sweep_rows
+from render_agent.report.runs_plot import draw_curves, find_curves, write_runs_plot
+from render_agent.report.runs_table import run_rows
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -20,14 +20,19 @@ HISTORY = {"history": ["all", "10", "2"]}
 FEEDBACK = {"feedback": ["on", "off"]}
 
 
-def written_sweep(folder, **keys):
-    """Return the sweep of a file, and made figures of its rows."""
-    plan = read_sweep(write_sweep(folder, name="s", **keys), {}, folder)
+def rows_of(file, folder):
+    """Return the rows of a sweep, with made figures."""
+    groups = read_sweep(file, {}, folder).groups({})
     figures = {"status": "complete", "official_raw_interval": [0, 100]}
-    rows = [
-        {"label": label, "official_raw": 10.0 * n, **figures} for n, label in enumerate(plan.rows)
+    return [
+        row | figures | {"official_raw": 10.0 * number}
+        for number, row in enumerate(run_rows(groups, ""))
     ]
-    return plan, rows
+
+
+def written_rows(folder, **keys):
+    """Return the rows of a written sweep, with made figures."""
+    return rows_of(write_sweep(folder, name="s", **keys), folder)
 
 
 def texts(svg):
@@ -36,9 +41,9 @@ def texts(svg):
 
 @pytest.mark.parametrize("grid", [HISTORY, HISTORY | FEEDBACK, FEEDBACK | HISTORY])
 def test_numbers_ascend_and_all_is_last(tmp_path, grid):
-    plan, rows = written_sweep(tmp_path, grid=grid)
+    rows = written_rows(tmp_path, grid=grid)
     random.Random(0).shuffle(rows)
-    curves = find_curves(plan, rows)
+    curves = find_curves(rows)
     assert (curves.option, curves.values) == ("history", ["2", "10", "all"])
     assert set(curves.rows) == ({"feedback=on", "feedback=off"} if len(grid) > 1 else {""})
     assert sum(len(points) for points in curves.rows.values()) == len(rows)
@@ -54,7 +59,7 @@ def test_numbers_ascend_and_all_is_last(tmp_path, grid):
 
 def test_option_with_the_most_values_is_the_axis(tmp_path):
     grid = {"max_turns": [2, 3, 4], "history": ["1", "2", "3", "all"]}
-    curves = find_curves(*written_sweep(tmp_path, grid=grid))
+    curves = find_curves(written_rows(tmp_path, grid=grid))
     assert (curves.option, len(curves.rows)) == ("history", 3)
 
 
@@ -62,16 +67,14 @@ def test_sweeps_in_the_docs_plot_the_score_over_history(tmp_path):
     text = (TREE / "docs" / "explanation" / "exploration.md").read_text("utf-8")
     (tmp_path / "docs.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     for file, count in ((TREE / "examples" / "history.yaml", 1), (tmp_path / "docs.yaml", 2)):
-        plan = read_sweep(file, {}, tmp_path)
-        rows = [{"label": label} for label in plan.rows]
-        curves = find_curves(plan, rows)
+        curves = find_curves(rows_of(file, tmp_path))
         assert (curves.option, curves.values) == ("history", ["1", "2", "4", "8", "all"])
         assert [len(points) for points in curves.rows.values()] == [5] * count
 
 
 def test_another_run_is_a_point_beside_the_curve(tmp_path):
-    plan, rows = written_sweep(tmp_path, grid=HISTORY, runs=[{"label": "fixed", "views": "tour"}])
-    curves = find_curves(plan, rows)
+    rows = written_rows(tmp_path, grid=HISTORY, runs=[{"label": "fixed", "views": "tour"}])
+    curves = find_curves(rows)
     assert {label: len(points) for label, points in curves.rows.items()} == {
         "views=free": 3,
         "views=tour": 1,
@@ -93,19 +96,19 @@ def test_another_run_is_a_point_beside_the_curve(tmp_path):
     ],
 )
 def test_rows_without_a_curve_are_named(tmp_path, keys):
-    plan, rows = written_sweep(tmp_path, **keys)
-    assert find_curves(plan, rows) is None
-    labels = texts(write_sweep_plot(plan, rows).read_text())
+    rows = written_rows(tmp_path, **keys)
+    assert find_curves(rows) is None
+    labels = texts(write_runs_plot(rows, "s", tmp_path / "s.svg").read_text())
     assert {row["label"] for row in rows} <= set(labels)
 
 
 def test_only_complete_rows_are_plotted(tmp_path):
-    plan, rows = written_sweep(tmp_path, grid=HISTORY)
+    rows = written_rows(tmp_path, grid=HISTORY)
     for row in rows:
         row["status"] = "interrupted"
-    assert write_sweep_plot(plan, rows) is None
+    assert write_runs_plot(rows, "s", tmp_path / "s.svg") is None
     rows[0]["status"] = "complete"
-    labels = texts(write_sweep_plot(plan, rows).read_text())
+    labels = texts(write_runs_plot(rows, "s", tmp_path / "s.svg").read_text())
     assert rows[0]["label"] in labels
     assert rows[1]["label"] not in labels
 
@@ -117,7 +120,7 @@ def test_command_plots_its_table(tmp_path):
     assert output["plot"] == str(plot)
     before = plot.read_bytes()
     plan = read_sweep(file, {}, tmp_path)
-    rows = sweep_rows(plan, find_cells(plan))
+    rows = run_rows(plan.groups(find_cells(plan)), plan.baseline)
     assert len(rows) == 3
-    assert write_sweep_plot(plan, rows).read_bytes() == before
+    assert write_runs_plot(rows, plan.title, tmp_path / "s.svg").read_bytes() == before
     assert f"../{SWEEP_PLOT}" in write_runs_page(plot.parent).read_text("utf-8")

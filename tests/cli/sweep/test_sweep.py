@@ -10,7 +10,6 @@ import yaml
 from click.testing import CliRunner
 from factories import TREE
 from factories.runs import (
-    make_config,
     make_questions,
     play,
     spread_over_rooms,
@@ -20,11 +19,11 @@ from factories.runs import (
 from factories.sweeps import sweep, write_sweep
 
 from render_agent.cli.commands import run as run_commands
+from render_agent.cli.commands.sweep.cells import find_cells
+from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.report.sweep.cells import find_cells
-from render_agent.report.sweep.plan import Sweep, SweepRun, read_sweep
-from render_agent.report.sweep.table import sweep_rows, sweep_table
+from render_agent.report.runs_table import RunGroup, run_rows, runs_table
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
@@ -106,11 +105,11 @@ def test_statuses_of_rows(finished_sweep, tmp_path):
     shutil.rmtree(removed)
     plan = read_sweep(file, {}, tmp_path)
     with closing(FolderLock(running)):
-        changed = sweep_rows(plan, find_cells(plan))
+        changed = run_rows(plan.groups(find_cells(plan)), plan.baseline)
     statuses = ["running", "interrupted", "not started", "complete"]
     assert [row["status"] for row in changed] == statuses
     console = PlainConsole(file=io.StringIO(), width=80)
-    console.print(sweep_table(plan, changed))
+    console.print(runs_table(changed, plan.baseline))
     printed = [line for line in console.file.getvalue().splitlines() if "views=" in line]
     assert all(status in line for status, line in zip(statuses[:3], printed, strict=False))
 
@@ -314,13 +313,12 @@ def test_sweep_in_the_docs_is_the_example(tmp_path):
 
 def test_cells_about_other_scans_are_not_paired(tmp_path):
     questions = spread_over_rooms(make_questions(tmp_path, 6), 3)
-    cells, started = [], {}
+    groups = []
     for label in ("a", "b"):
-        config = make_config(tmp_path, questions, max_turns=2)
-        cells.append(SweepRun(label, config, label))
-        started[label] = RunData(play(tmp_path, questions, walking_engine(6), max_turns=2)[0])
+        run = RunData(play(tmp_path, questions, walking_engine(6), max_turns=2)[0])
+        groups.append(RunGroup(label, [run]))
         shutil.copy(tmp_path / "room1.ply", tmp_path / "room2.ply")
         (tmp_path / "room2.ply").write_bytes((tmp_path / "room2.ply").read_bytes() + b"\n")
-    _, row = sweep_rows(Sweep("made", tuple(cells), "a"), started)
+    _, row = run_rows(groups, "a")
     assert any(str(tmp_path / "room2.ply") in note for note in row["notes"])
     assert row["scenes"] == 2

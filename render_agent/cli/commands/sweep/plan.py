@@ -12,7 +12,9 @@ from msgspec import Meta, Struct
 
 from render_agent.errors import UsageError, os_errors
 from render_agent.options import OPTIONS, RunConfig, parse_options
+from render_agent.report.runs_table import RunGroup
 from render_agent.runs.build import build
+from render_agent.runs.read import RunData
 from render_agent.util.reasons import reason_of, short_repr, truncate
 from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
 
@@ -59,12 +61,32 @@ class Sweep:
     """Label of the row that the others are compared with."""
 
     @property
-    def rows(self) -> dict[str, list[SweepRun]]:
-        """Cells of each row of the table, in order."""
-        rows: dict[str, list[SweepRun]] = {}
-        for cell in self.cells:
-            rows.setdefault(cell.row, []).append(cell)
-        return rows
+    def folder(self) -> Path:
+        """The folder of the runs."""
+        return Path(self.cells[0].config.output)
+
+    @property
+    def title(self) -> str:
+        """Title of the table and the plot."""
+        partial = " (PARTIAL)" if any(cell.config.partial for cell in self.cells) else ""
+        return f"Sweep {self.name}{partial}"
+
+    def groups(self, started: Mapping[str, RunData]) -> list[RunGroup]:
+        """Return the rows of the table, given the runs of the cells by label."""
+        names = {name: None for cell in self.cells for name in cell.options}
+        options = {
+            cell.row: {name: typed_value(name, getattr(cell.config, name)) for name in names}
+            for cell in self.cells
+        }
+        varying = [name for name in names if len({row[name] for row in options.values()}) > 1]
+        groups = []
+        for label in options:
+            cells = [cell for cell in self.cells if cell.row == label]
+            runs = [started[cell.label] for cell in cells if cell.label in started]
+            readable = [run for run in runs if run.has_questions]
+            own_options = {name: options[label][name] for name in varying}
+            groups.append(RunGroup(label, readable, len(cells), own_options))
+        return groups
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:

@@ -6,18 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from render_agent.cli.commands.sweep.plan import Sweep, SweepRun
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig
-from render_agent.report.sweep.plan import Sweep, SweepRun
+from render_agent.report.runs_table import is_complete
 from render_agent.runs.build import build
-from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import Run, check, resume_run, start_run
 
 Watch = Callable[[Run], object]
-
-COMPLETE = "complete"  # status of a run; failed questions do not matter
 
 
 def find_cells(sweep: Sweep) -> dict[str, RunData]:
@@ -26,7 +24,7 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
     Folders that are not readable runs are ignored.
     """
     by_fingerprint: dict[str, RunData] = {}
-    for path in list_runs(Path(sweep.cells[0].config.output)):
+    for path in list_runs(sweep.folder):
         try:
             run = RunData(path)
             fingerprint = run.config.fingerprint
@@ -40,20 +38,6 @@ def find_cells(sweep: Sweep) -> dict[str, RunData]:
         for cell in sweep.cells
         if cell.config.fingerprint in by_fingerprint
     }
-
-
-def is_complete(run: RunData) -> bool:
-    """Return True if a run is finished and none of its questions is failed or active."""
-    results = run.saved_results
-    return results is not None and not (results["counts"]["failed"] or results["counts"]["active"])
-
-
-def status_of(run: RunData) -> str:
-    """Return the status of a run: complete, running or interrupted."""
-    results = run.saved_results
-    if results is not None and not results["counts"]["active"]:
-        return COMPLETE
-    return status_of_unfinished(run.path)
 
 
 def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool = True) -> None:

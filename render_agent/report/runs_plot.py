@@ -1,4 +1,4 @@
-"""Plot of a sweep: the score over a numeric option, or of each row."""
+"""Plot of runs: the score over a numeric option, or of each run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.options import flag_of
-from render_agent.report.pages.index.runs_page import SWEEP_PLOT
 from render_agent.report.pages.plots.palette import BLUE
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -18,9 +17,7 @@ from render_agent.report.pages.plots.svg import (
     name_rows,
     series_style,
 )
-from render_agent.report.sweep.cells import COMPLETE
-from render_agent.report.sweep.plan import Sweep, typed_value
-from render_agent.report.sweep.table import Row, sweep_title
+from render_agent.report.runs_table import COMPLETE, Row
 from render_agent.util.atomic_files import atomic_write
 from render_agent.util.numbers import is_number
 
@@ -31,7 +28,7 @@ MIN_SPAN = 20  # percentage points of the vertical axis, so that small differenc
 
 
 class Curves(NamedTuple):
-    """The rows of a sweep as curves over a numeric option."""
+    """Runs as curves over a numeric option."""
 
     option: str
     values: list[str]
@@ -39,34 +36,25 @@ class Curves(NamedTuple):
     """The rows of each curve by value. Curves differ in other options, which label them."""
 
 
-def write_sweep_plot(sweep: Sweep, rows: Sequence[Row]) -> Path | None:
-    """Plot the complete rows of a sweep in the folder of its runs; return the file, None if there are none."""
+def write_runs_plot(rows: Sequence[Row], title: str, file: Path) -> Path | None:
+    """Plot the scores of complete runs, as curves or as rows; return the file, None if there are none."""
     scored = [row for row in rows if row["status"] == COMPLETE and row["official_raw"] is not None]
     if not scored:
         return None
-    curves = find_curves(sweep, scored)
-    file = Path(sweep.cells[0].config.output) / SWEEP_PLOT
-    title = sweep_title(sweep)
+    curves = find_curves(scored)
     svg = draw_rows(scored, title) if curves is None else draw_curves(curves, title)
     atomic_write(file, svg.encode())
     return file
 
 
-def find_curves(sweep: Sweep, rows: Sequence[Row]) -> Curves | None:
+def find_curves(rows: Sequence[Row]) -> Curves | None:
     """Return the rows as curves over the numeric option with the most values; None if there is no such option."""
-    names = {name: None for cell in sweep.cells for name in cell.options}
-    options = {
-        cell.row: {name: typed_value(name, getattr(cell.config, name)) for name in names}
-        for cell in sweep.cells
-    }
-    varying = [name for name in names if len({row[name] for row in options.values()}) > 1]
     candidates = []
-    for option in varying:
+    for option in {name: None for row in rows for name in row["options"]}:
         curves: dict[str, dict[str, Row]] = {}
         for row in rows:
-            values = options[row["label"]]
-            label = ", ".join(f"{name}={values[name]}" for name in varying if name != option)
-            curves.setdefault(label, {})[values[option]] = row
+            others = (f"{name}={value}" for name, value in row["options"].items() if name != option)
+            curves.setdefault(", ".join(others), {})[row["options"][option]] = row
         numbers = {value for curve in curves.values() for value in curve}
         is_numeric = option != "seed" and all(n == ALL or is_number(n) for n in numbers)
         if is_numeric and max(map(len, curves.values())) >= MIN_POINTS:

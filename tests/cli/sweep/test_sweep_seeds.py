@@ -7,10 +7,10 @@ import yaml
 from factories import TREE
 from factories.sweeps import sweep, write_sweep
 
+from render_agent.cli.commands.sweep.cells import find_cells
+from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.errors import UsageError
-from render_agent.report.sweep.cells import find_cells
-from render_agent.report.sweep.plan import read_sweep
-from render_agent.report.sweep.table import sweep_rows
+from render_agent.report.runs_table import run_rows
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 
@@ -80,7 +80,7 @@ def test_row_with_a_missing_seed_is_interrupted(finished_sweep, tmp_path):
     extended = tmp_path / "sweep.yaml"
     extended.write_text(yaml.safe_dump({**content, "seeds": [3, 5, 8]}, sort_keys=False))
     plan = read_sweep(extended, {}, folder.parent)
-    rows = sweep_rows(plan, find_cells(plan))
+    rows = run_rows(plan.groups(find_cells(plan)), plan.baseline)
     assert {row["status"] for row in rows} == {"interrupted"}
     assert [row["official_raw"] for row in rows] == [row["official_raw"] for row in output["cells"]]
     with pytest.raises(UsageError, match=r"sweep.yaml: --seed .*\(by chance\)"):
