@@ -7,6 +7,7 @@ import signal
 import ssl
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -91,6 +92,10 @@ def share_certificates():
     """Read the certificates of authorities once; clients read them up to three times each, 30 ms at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        if find_spec("httpcore2"):
+            from httpcore2 import default_ssl_context
+
+            patch.setattr("httpcore2.default_ssl_context", cache(default_ssl_context))
         yield
 
 

@@ -1,8 +1,6 @@
 """Native APIs against stub servers that validate every request with the SDKs' types."""
 
-import functools
 import json
-import ssl
 
 import pytest
 from conftest import mostly_slow
@@ -19,13 +17,9 @@ from render_agent.runs.runner import resume_run, start_run
 PLACEHOLDER = general()("turn.omitted")
 NAMES = ["anthropic", "gemini", "responses"]
 
-load_certificates = functools.cache(ssl.create_default_context)
-
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch):
-    """Retry immediately, and load the certificates once, not for every client."""
-    monkeypatch.setattr("ssl.create_default_context", load_certificates)
     monkeypatch.setattr("render_agent.engines.remote.remote_engine.INITIAL_DELAY_SECONDS", 0.01)
 
 
