@@ -40,6 +40,9 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
+MAX_SPACES = 16  # free spaces in memory; those of large scenes take 100 MB
+
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells make background jobs ignore SIGINT, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -96,6 +99,30 @@ def share_certificates():
             from httpcore2 import default_ssl_context
 
             patch.setattr("httpcore2.default_ssl_context", cache(default_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def share_free_space():
+    """Build the free space of equal scenes once; that of the room of most runs takes a third of a run's time."""
+    from render_agent.scans.free_space.free_space import FreeSpace
+
+    build, spaces = FreeSpace.of, {}
+
+    def shared(scene):
+        if scene.gaussians is not None:
+            return build(scene)
+        arrays = (scene.points, scene.faces, scene.bounds)
+        contents = (None if array is None else array.tobytes() for array in arrays)
+        key = *map(hash, contents), scene.floor, scene.ceiling, scene.mirrored_at
+        if key not in spaces:
+            if len(spaces) == MAX_SPACES:
+                del spaces[next(iter(spaces))]
+            spaces[key] = build(scene)
+        return spaces[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FreeSpace, "of", shared)
         yield
 
 
