@@ -14,7 +14,14 @@ from render_agent.beliefs.matching import RADIUS_METRES, FloatArray
 from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.score.intervals import Estimate, Statistic, add_holm, estimate_statistic, ratio
+from render_agent.score.intervals import (
+    Estimate,
+    Statistic,
+    add_holm,
+    estimate_statistic,
+    estimate_to_json,
+    ratio,
+)
 from render_agent.tasks.ground_truth import Facts
 
 BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
@@ -296,20 +303,3 @@ def _parts(step: ProbeStep) -> dict[str, tuple[float, float]]:
         parts["kept"] = (len(previous.found & matching.found), len(previous.found))
         parts["corrected"] = (len({*previous.missing} & matching.found), len(previous.missing))
     return parts
-
-
-def estimate_to_json(
-    estimate: Estimate,
-    number: int,
-    *,
-    share: bool,  # convert to percent and clip the interval
-) -> dict[str, Any]:
-    """Return a score as stored in `results.json`."""
-    scale = 100 if share else 1
-    interval = estimate.interval(scale, share=share)
-    return {
-        "value": round(scale * float(estimate.mean), 6),
-        "interval": interval and [round(max(0.0, end), 6) for end in interval],
-        "n": number,
-        "scenes": int(estimate.scenes),
-    }

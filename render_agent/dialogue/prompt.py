@@ -53,6 +53,8 @@ class Prompt:
     """True if the model is told what its moves did and where it is after them."""
     image_turns: int | None = None
     """Number of most recent turns whose images stay in the prompt; None for all."""
+    warnings: tuple[str, ...] = ()
+    """Instruments that the instructions say can be wrong: keys of the wording's section `unreliable`."""
 
     @property
     def mode(self) -> Mode:
@@ -89,7 +91,8 @@ class Prompt:
         say = self.wording
         key = "instructions.one_turn" if self.max_turns == 1 else "instructions.turns"
         turns = say(key, turns=self.max_turns)
-        form = self.protocol.instructions(self.form)
+        warnings = (say(f"unreliable.{name}") for name in self.warnings)
+        form = "\n\n".join([self.protocol.instructions(self.form), *warnings])
         if not self.kinds or self.graph:
             return say(f"instructions.{self.mode}", turns=turns, form=form)
         has_map = "top" in self.kinds

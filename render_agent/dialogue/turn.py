@@ -16,7 +16,7 @@ from render_agent.dialogue.reply import ParsedReply
 from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
-from render_agent.scans.camera import Camera
+from render_agent.scans.camera import Camera, Vector
 from render_agent.util.safe_parse import Count, NotNegative
 
 Phase = Literal["batched", "finishing"]
@@ -45,6 +45,17 @@ class Restated(Struct, frozen=True):
     finish: Literal["stop", "length"] = "stop"
     seconds: NotNegative = 0.0
     batch_size: Annotated[int, Meta(ge=1, le=10**15)] = 1
+
+
+class Reading(Struct, frozen=True, omit_defaults=True):
+    """What a faulty instrument told the model in a turn, beside the truth."""
+
+    instrument: Literal["measure", "graph", "pose"]
+    told: str
+    true: str
+    points: tuple[Vector, ...] = ()  # the places measured, metres, world frame
+    implied: tuple[str, ...] = ()  # the answers to the question that what was told implies
+    metres: NotNegative = 0.0  # distance between the told and the true position
 
 
 class Turn(Struct, frozen=True):
@@ -84,6 +95,8 @@ class Turn(Struct, frozen=True):
     """In the last turn: the request to restate its answer, and the reply; None if it was not requested."""
     target_errors: tuple[TargetError, ...] = ()
     """If the answer is a pose: the errors of the camera after the turn; in the first turn, after those at the start."""
+    readings: tuple[Reading, ...] = ()
+    """What instruments that can be wrong told the model; exact ones are not logged."""
     error: None = None  # always None; see `Failure`
 
     def __post_init__(self) -> None:

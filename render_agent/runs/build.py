@@ -42,6 +42,7 @@ from render_agent.tasks.selection import choose_questions
 from render_agent.util.reasons import short_repr
 from render_agent.views.free_views import FreeViews, PolicyViews
 from render_agent.views.image_store import ImageStore
+from render_agent.views.instruments import Faults, parse_faults
 from render_agent.views.provider import NoViews, ViewProvider
 from render_agent.views.scene_graph import SceneGraphViews
 from render_agent.views.stress.image_stress import ImageStress
@@ -90,6 +91,18 @@ class Parts:
     def faithful(self) -> bool:
         """True if the images show the scenes that the questions are about."""
         return not self.blind and self.image_stress.faithful
+
+    @cached_property
+    def pose_faults(self) -> Faults:
+        """The faults of the pose that the model is told (`--feedback`)."""
+        _, colon, drift = self.config.feedback.partition("drift:")
+        return parse_faults("--feedback", f"drift={drift}" if colon else "", ("drift",))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The instruments that the prompt says can be wrong."""
+        faults = {self.toolset.name: self.toolset.faults, "pose": self.pose_faults}
+        return tuple(name for name, own in faults.items() if own.any and not own.is_silent)
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
@@ -141,7 +154,9 @@ class Parts:
     def notes(self) -> list[str]:
         """Caveats about views and tools that must accompany every score; most runs have none."""
         views_note = self.view_policy.note(self.config.view_types, self.config.max_turns)
-        notes = (views_note, self.image_stress.note, self.toolset.note)
+        drift = self.config.feedback if self.pose_faults.any else None
+        pose_note = drift and f"feedback: the told pose has errors (--feedback {drift})"
+        notes = (views_note, self.image_stress.note, self.toolset.note, pose_note)
         return [note for note in notes if note is not None]
 
     @property
@@ -175,8 +190,9 @@ class Parts:
             start=position,
             wording=wording,
             protocol=protocol,
-            tells_outcome=config.feedback == "on",
+            tells_outcome=config.feedback != "off",
             image_turns=None if config.history == "all" else int(config.history),
+            warnings=self.warnings,
         )
 
     def questions(self) -> list[Question]:
@@ -213,7 +229,7 @@ def build(config: RunConfig) -> Parts:
         config,
         registry.load("view policy", config.views)(),
         stress,
-        registry.load("toolset", config.tools)(),
+        _make_toolset(config.tools),
         agent,
         _parse_parts("verifier", names, own_scene=stress.shows_own_scene),
         _parse_parts("change", config.change),
@@ -221,6 +237,14 @@ def build(config: RunConfig) -> Parts:
     )
     refuse_conflicts(parts)
     return parts
+
+
+def _make_toolset(text: str) -> Toolset:
+    name, colon, argument = text.partition(":")
+    if name not in registry.names("toolset"):
+        raise UsageError(f"--tools: {registry.unknown('toolset', name)}")
+    toolset: Toolset = registry.load("toolset", name)(argument if colon else None)
+    return toolset
 
 
 def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:
@@ -286,7 +310,9 @@ def make_views(
     """Return the view provider for the given questions. The renderer is created with the first view."""
     config = parts.config
     if parts.toolset.graph:
-        return SceneGraphViews(load_facts(questions, config), parts.prompt.wording)
+        return SceneGraphViews(
+            load_facts(questions, config), parts.prompt.wording, parts.toolset.faults, config.seed
+        )
     if parts.blind:
         return NoViews()
 
@@ -310,7 +336,16 @@ def make_views(
     facts = load_facts(questions, config) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
-        make_viewer, scenes, image_store, config.view_types, config.start, opening, facts, wording
+        make_viewer,
+        scenes,
+        image_store,
+        config.view_types,
+        config.start,
+        opening,
+        facts,
+        wording,
+        parts.toolset.faults,
+        config.seed,
     )
 
 

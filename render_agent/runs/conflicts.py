@@ -97,6 +97,15 @@ def _check_views(parts: Parts) -> None:
         raise UsageError(
             f"--tools {config.tools} needs --views free and --image-stress real. Omit other values."
         )
+    if parts.pose_faults.any and not parts.free:
+        raise UsageError(
+            f"--feedback {config.feedback} needs a model that moves: no pose is told otherwise. Omit it."
+        )
+    if parts.pose_faults.any and parts.agent.shows_all:
+        raise UsageError(
+            f"--feedback {config.feedback} has no effect if --agent {config.agent} tells the poses of several views. Omit"
+            " one of them."
+        )
     if stress.note is not None and parts.blind:
         raise UsageError(
             f"--image-stress {config.image_stress} changes images, but --views none shows none. Omit one of them."

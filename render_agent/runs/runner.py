@@ -178,7 +178,7 @@ def turn_taker(
     if config.probe and engine.capabilities.probes:
         probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
     tools = Tools(prompt, views, verifiers, config.seed)
-    return TurnTaker(engine, log, config, parts.agent, tools, probe)
+    return TurnTaker(engine, log, config, parts.agent, tools, probe, parts.pose_faults.drift)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Phase, Restated, Turn
+from render_agent.dialogue.turn import Phase, Reading, Restated, Turn
 from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig
@@ -44,6 +44,7 @@ from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.scheduler import engine_faults
 from render_agent.scans.camera import Camera
 from render_agent.views.free_views import rejected_views
+from render_agent.views.instruments import drifted_pose, pose_reading
 from render_agent.views.provider import NextViews
 
 T = TypeVar("T")
@@ -60,6 +61,8 @@ class TurnTaker:
     tools: Tools  # the prompt, the views and the verifiers
     probe: ProbePlan | None = None
     """Beliefs to probe after each turn, outside the dialogue; None for none."""
+    drift: float = 0.0
+    """Error of the told pose, per metre moved and per degree turned."""
 
     def take(
         self,
@@ -75,7 +78,11 @@ class TurnTaker:
         start = time.perf_counter()
         context = TurnContext(state, observation, self.log.images.get)
 
-        messages = self._messages(state, observation)
+        told_camera = drifted_pose(state, observation.camera, self.drift, self.config.seed)
+        readings = [
+            *filter(None, (observation.reading, pose_reading(told_camera, observation.camera)))
+        ]
+        messages = self._messages(state, observation, told_camera)
         request = self._request(state, observation, messages)
         preparing = time.perf_counter() - start
         yield from admit(request)
@@ -88,7 +95,7 @@ class TurnTaker:
         choice = self.agent.choose(self.tools, context, candidates)
         evidence = yield from self._follow(choice, cost)
         candidate = candidates[0] if evidence is None else evidence.candidates[evidence.chosen]
-        feedback = yield from self._feedback(context, candidate, evidence)
+        feedback, reading = yield from self._feedback(context, candidate, evidence)
         if evidence is not None:
             evidence = cost.added_to(replace(evidence, wordings=plan.wordings), replies[0])
         blocks = _blocks_of(replies)[candidate.number]
@@ -121,6 +128,7 @@ class TurnTaker:
             scan=observation.scan,
             blocks=blocks,
             restated=restated,
+            readings=tuple(filter(None, (*readings, reading))),
         )
         if state.question.answer_form == "pose":
             measure = partial(self.tools.views.target_errors, state, observation, turn)
@@ -140,7 +148,9 @@ class TurnTaker:
             with engine_faults(self.engine):
                 self.engine.retire(dialogue)
 
-    def _messages(self, state: QuestionState, observation: NextViews) -> tuple[Message, ...]:
+    def _messages(
+        self, state: QuestionState, observation: NextViews, told_camera: Camera
+    ) -> tuple[Message, ...]:
         """Return the new messages of the next turn."""
         prompt = self.tools.prompt
         if not state.turns:
@@ -155,7 +165,7 @@ class TurnTaker:
                 len(state.turns),
                 last_turn.feedback,
                 observation.views,
-                observation.camera,
+                told_camera,
                 last_turn.reply,
             )
         )
@@ -257,16 +267,17 @@ class TurnTaker:
 
     def _feedback(
         self, context: TurnContext, candidate: Candidate, evidence: Evidence | None
-    ) -> Generator[Need, Any, str]:
-        """Return the feedback for the model, with requested measurements."""
-        feedback, action = candidate.feedback, candidate.action
+    ) -> Generator[Need, Any, tuple[str, Reading | None]]:
+        """Return the feedback for the model, with requested measurements, and their record if they can be wrong."""
+        feedback, action, reading = candidate.feedback, candidate.action, None
         if self.agent.shows_all and evidence and rejected_views(evidence, context.views):
             feedback = f"{feedback} {self.tools.prompt.wording('turn.other_moves')}"
         if isinstance(action, Action) and action.measure and not action.done:
             state, observation = context.state, context.observation
             measure = partial(self.tools.views.measure, state, observation, action.measure)
-            feedback = f"{feedback} {yield Draw(measure)}"
-        return feedback
+            told, reading = yield Draw(measure)
+            feedback = f"{feedback} {told}"
+        return feedback, reading
 
 
 def _blocks_of(replies: Sequence[Reply]) -> list[Blocks]:

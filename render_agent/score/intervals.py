@@ -287,6 +287,23 @@ def estimate_statistic(statistic: Statistic, scenes: int) -> Estimate:
     return Estimate(value, np.asarray(defined), METHOD.spread_of(statistic, scenes))
 
 
+def estimate_to_json(
+    estimate: Estimate,
+    number: int,
+    *,
+    share: bool,  # convert to percent and clip the interval
+) -> dict[str, Any]:
+    """Return a score as stored in `results.json`."""
+    scale = 100 if share else 1
+    interval = estimate.interval(scale, share=share)
+    return {
+        "value": round(scale * float(estimate.mean), 6),
+        "interval": interval and [round(max(0.0, end), 6) for end in interval],
+        "n": number,
+        "scenes": int(estimate.scenes),
+    }
+
+
 def _without_each(statistic: Statistic, scenes: int) -> FloatArray:
     """Return the statistic without each scene, (scenes,)."""
     return statistic(1 - np.eye(scenes))

@@ -19,7 +19,7 @@ from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TARGET, TargetError
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Reading, Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.render.viewer import Viewer
@@ -30,11 +30,14 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import type_of
 from render_agent.views.image_store import question_file, scene_file
+from render_agent.views.instruments import EXACT, Faults, chance_of, implied_answers, last_request
 from render_agent.views.provider import NextViews
 from render_agent.views.stress.image_stress import ImageSink
 from render_agent.views.targets import Targets, target_camera
 from render_agent.views.view_policies.view_policy import AdditionalViews, ViewChooser, ViewContext
-from render_agent.visibility.measurement import measure_places
+from render_agent.visibility.measurement import Measurement, measure_places
+from render_agent.visibility.meter import EXACT as EXACT_METER
+from render_agent.visibility.meter import FaultyMeter, Meter
 from render_agent.visibility.start_pose import Start, moved_start_note, question_pose, start_camera
 
 REACHED = "reached"  # kind in the name of the file of the last view
@@ -56,6 +59,8 @@ class FreeViews:
     facts: Mapping[str, Facts] | None = None
     """Ground-truth facts by scene, for measurements; None disables them."""
     wording: Wording = field(default_factory=general)
+    faults: Faults = EXACT  # of measurements
+    seed: int = 0
     _starts: dict[str, Camera] = field(init=False, default_factory=dict)
     _starting: dict[str, Lock] = field(init=False, default_factory=lambda: defaultdict(Lock))
     _openings: dict[str, tuple[View, ...]] = field(init=False, default_factory=dict)
@@ -71,13 +76,29 @@ class FreeViews:
         scan = () if state.turns else self._scan(state, camera)
         return NextViews(views, camera, space, time.perf_counter() - started_at, scan)
 
-    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
-        """Measure the places in a reply, and return the results as text."""
-        facts = (self.facts or {}).get(state.question.scene)
+    def measure(
+        self, state: QuestionState, current: NextViews, places: Sequence[Place]
+    ) -> tuple[str, Reading | None]:
+        """Measure the places in a reply. Return what the model is told, and its record if it can be wrong."""
+        question, faults = state.question, self.faults
+        facts = (self.facts or {}).get(question.scene)
         views = {view.number: view for view in (*state.views, *current.views) if view.camera}
-        return measure_places(
-            places, views, current.camera, state.scene, facts, self.viewer, self.wording
-        )
+
+        def measure(places: Sequence[Place], stands: Camera, meter: Meter) -> Measurement:
+            return measure_places(
+                places, views, stands, state.scene, facts, self.viewer, self.wording, meter
+            )
+
+        true = measure(places, current.camera, EXACT_METER)
+        if not faults.any:
+            return true.text, None
+        request = (places, current.camera)
+        if faults.stale:
+            request = last_request(state.turns) or request
+        chance = chance_of(self.seed, question, len(state.turns))
+        told = measure(*request, FaultyMeter(faults.noise, faults.bias, chance))
+        implied = implied_answers(question, told)
+        return told.text, Reading("measure", told.text, true.text, true.points, implied)
 
     def target_errors(
         self, state: QuestionState, current: NextViews, turn: Turn

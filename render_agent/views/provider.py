@@ -10,7 +10,7 @@ from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TargetError
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Reading, Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -31,6 +31,8 @@ class NextViews:
     """Notes for the first turn: how the scan was read, and whether the start pose was moved."""
     scene_text: str = ""
     """Text about the scene that replaces views in the first turn."""
+    reading: Reading | None = None
+    """The record of `scene_text` if it can be wrong."""
 
 
 class ViewProvider(Protocol):
@@ -46,8 +48,10 @@ class ViewProvider(Protocol):
         """Return the candidates, each with the view it would lead to."""
         ...
 
-    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
-        """Measure the places in a reply, and return the results as text."""
+    def measure(
+        self, state: QuestionState, current: NextViews, places: Sequence[Place]
+    ) -> tuple[str, Reading | None]:
+        """Measure the places in a reply. Return what the model is told, and its record if it can be wrong."""
         ...
 
     def target_errors(
@@ -81,6 +85,8 @@ class NoViews(ViewProvider):
     ) -> list[Candidate]:
         return list(candidates)
 
-    def measure(self, state: QuestionState, current: NextViews, places: Sequence[Place]) -> str:
+    def measure(
+        self, state: QuestionState, current: NextViews, places: Sequence[Place]
+    ) -> tuple[str, Reading | None]:
         """Return no measurements."""
-        return ""
+        return "", None

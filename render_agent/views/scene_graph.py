@@ -9,6 +9,13 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import Wording
 from render_agent.scans.boxes import level_size
 from render_agent.tasks.ground_truth import UNKNOWN_AREA, Facts
+from render_agent.views.instruments import (
+    EXACT,
+    Faults,
+    chance_of,
+    graph_reading,
+    wrong_facts,
+)
 from render_agent.views.provider import NextViews, NoViews
 
 
@@ -18,13 +25,22 @@ class SceneGraphViews(NoViews):
 
     facts: Mapping[str, Facts]
     wording: Wording
+    faults: Faults = EXACT
+    seed: int = 0
 
     def observe(self, state: QuestionState) -> NextViews:
         """Return no views, and the scene graph in the first turn."""
-        scene_text = (
-            "" if state.turns else scene_graph(self.facts[state.question.scene], self.wording)
-        )
-        return replace(super().observe(state), scene_text=scene_text)
+        views, question = super().observe(state), state.question
+        if state.turns:
+            return views
+        facts = self.facts[question.scene]
+        true = scene_graph(facts, self.wording)
+        if not self.faults.any:
+            return replace(views, scene_text=true)
+        told_facts = wrong_facts(facts, self.faults.wrong, chance_of(self.seed, question, 0))
+        told = scene_graph(told_facts, self.wording)
+        reading = graph_reading(question, told, true, told_facts)
+        return replace(views, scene_text=told, reading=reading)
 
 
 def scene_graph(facts: Facts, wording: Wording) -> str:

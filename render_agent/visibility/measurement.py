@@ -1,4 +1,4 @@
-"""Exact measurements at places named in a reply: positions, objects, distances and angles.
+"""Measurements at places named in a reply: positions, objects, distances and angles.
 
 A pixel stands for the surface point rendered there. Depth is rendered again for this, with the same result.
 """
@@ -6,7 +6,8 @@ A pixel stands for the surface point rendered there. Depth is rendered again for
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from render_agent.visibility.box_surfaces import (
     BoxSurfaces,
     nearest_piece,
 )
+from render_agent.visibility.meter import EXACT, Meter
 from render_agent.visibility.object_visibility import FAR_ABOVE_METRES
 
 # Side of the small map that finds the topmost surface at a point; only its centre pixel is read.
@@ -60,10 +62,22 @@ class ScenePoint(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A measure_places place: its point, (3,) metres, world frame, and the object there, if any."""
+    """A measured place: its point, (3,) metres, world frame, and the object there, if any."""
 
     point: FloatArray
     thing: SceneObject | None
+
+
+class Measurement(NamedTuple):
+    """The results of a measurement as text and as data, as the meter read them."""
+
+    text: str
+    points: tuple[Vector, ...]
+    """Exact point of each place that was found, metres, world frame."""
+    distances: tuple[float, ...]
+    """Metres from the first place to each other one; between the closest points of their objects, if both are on objects."""
+    sizes: tuple[float, ...]
+    """Longest side, in metres, of the box of each object that was hit."""
 
 
 def measure_places(
@@ -74,8 +88,9 @@ def measure_places(
     facts: Facts | None,  # ground-truth facts of the scene; None if unknown
     viewer: Viewer,
     wording: Wording,
-) -> str:
-    """Measure places, and return the results as text."""
+    meter: Meter = EXACT,
+) -> Measurement:
+    """Measure places."""
     objects = scene_objects(facts, scene)
     results = {
         number: point_at(place, views, stands, scene, viewer, wording)
@@ -87,15 +102,27 @@ def measure_places(
         number: Hit(spot.point, scene_object)
         for (number, spot), scene_object in zip(spots.items(), owners, strict=True)
     }
-    words = []
+    read_point = partial(meter.point, origin=stands.position)
+    words: list[str] = []
+    sizes: list[float] = []
+    distances: list[float] = []
     for number, result in results.items():
-        text = result if isinstance(result, str) else _hit_text(hits[number], objects, wording)
+        text = result
+        if not isinstance(result, str):
+            hit = hits[number]
+            size = _read_size(hit, meter)
+            sizes += [max(size)] if size else []
+            text = _hit_text(hit, size, objects, wording, read_point)
         words.append(wording("measurement.place", number=number, found=text))
     if 1 in hits:
-        words += _from_first(hits, wording)
+        sentences, distances = _from_first(hits, wording, meter)
+        words += sentences
     elif len(places) > 1:
         words.append(wording("measurement.first_not_found"))
-    return " ".join(words)
+    points = tuple(
+        (float(x), float(y), float(z)) for x, y, z in (hit.point for hit in hits.values())
+    )
+    return Measurement(" ".join(words), points, tuple(distances), tuple(sizes))
 
 
 def scene_objects(facts: Facts | None, scene: Scene) -> list[SceneObject]:
@@ -219,50 +246,67 @@ def viewpoint(camera: AnyCamera) -> Vector:
     return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
-def _hit_text(hit: Hit, objects: Sequence[SceneObject], wording: Wording) -> str:
-    at = _point_text(hit.point)
+def _read_size(hit: Hit, meter: Meter) -> list[float]:
+    """Return the size of the box of the object at a place, rounded as told; empty without an object."""
+    sizes = () if hit.thing is None else level_size(hit.thing.box)[0]
+    return [round(meter.length(float(metres)), 2) for metres in sizes]
+
+
+def _hit_text(
+    hit: Hit,
+    size: Sequence[float],
+    objects: Sequence[SceneObject],
+    wording: Wording,
+    read_point: Callable[[FloatArray], FloatArray],
+) -> str:
+    at = _point_text(read_point(hit.point))
     if hit.thing is None:
         return wording("measurement.on_no_object", point=at) if objects else at
-    box = hit.thing.box
-    along, across, height = (f"{metres:.2f}" for metres in level_size(box)[0])
+    along, across, height = (f"{metres:.2f}" for metres in size)
     return wording(
         "measurement.on_object",
         point=at,
         object=hit.thing.label,
-        centre=_point_text(box.centre),
+        centre=_point_text(read_point(hit.thing.box.centre)),
         along=along,
         across=across,
         height=height,
     )
 
 
-def _from_first(hits: Mapping[int, Hit], wording: Wording) -> list[str]:
-    """Return the distances from the first place and, from the third place on, the angles at the first place."""
-    origin, words = hits[1], []
+def _from_first(
+    hits: Mapping[int, Hit], wording: Wording, meter: Meter
+) -> tuple[list[str], list[float]]:
+    """Return the distances from the first place as text and in metres. From the third place on, the text has the angles
+    at the first place.
+    """
+    origin, words, distances = hits[1], [], []
     for number, hit in hits.items():
         if number == 1:
             continue
-        metres = f"{math.dist(origin.point, hit.point):.2f}"
-        sentence = wording("measurement.distance", number=number, metres=metres)
+        metres = round(meter.length(math.dist(origin.point, hit.point)), 2)
+        sentence = wording("measurement.distance", number=number, metres=f"{metres:.2f}")
         if origin.thing and hit.thing and origin.thing is not hit.thing:
-            gap = f"{distance(origin.thing.box, hit.thing.box):.2f}"
-            sentence = wording("measurement.gap", distance=sentence, metres=gap)
+            metres = round(meter.length(distance(origin.thing.box, hit.thing.box)), 2)
+            sentence = wording("measurement.gap", distance=sentence, metres=f"{metres:.2f}")
+        distances.append(metres)
         if number > 2 and 2 in hits:
-            angle = _angle([origin.point, hits[2].point, hit.point], wording)
+            angle = _angle([origin.point, hits[2].point, hit.point], wording, meter)
             sentence = wording("measurement.angle", distances=sentence, angle=angle)
             triple = [entry.thing for entry in (origin, hits[2], hit)]
             if all(triple) and len({id(thing) for thing in triple}) == 3:
-                angle = _angle([thing.box.centre for thing in triple if thing], wording)
+                centres = [thing.box.centre for thing in triple if thing]
+                angle = _angle(centres, wording, meter)
                 sentence = wording("measurement.centres_angle", angles=sentence, angle=angle)
         words.append(f"{sentence}.")
-    return words
+    return words, distances
 
 
-def _angle(points: Sequence[FloatArray], wording: Wording) -> str:
+def _angle(points: Sequence[FloatArray], wording: Wording, meter: Meter) -> str:
     """Return the angle at the first point between the second and the third, seen from above, as text."""
     vertex, first_end, second_end = (point[:2] for point in points)
     yaws = [math.degrees(math.atan2(*(end - vertex)[::-1])) for end in (first_end, second_end)]
-    degrees = wrap_degrees(yaws[1] - yaws[0])
+    degrees = wrap_degrees(meter.angle(wrap_degrees(yaws[1] - yaws[0])))
     side = "left" if degrees > 0 else "right"
     return wording(f"measurement.{side}", degrees=f"{abs(degrees):.0f}")
 

@@ -61,7 +61,7 @@ def views(viewer):
 
 
 def measure(places, viewer, views, facts=FACTS):
-    return measure_places(places, views, HERE, SCENE, facts, viewer, general())
+    return measure_places(places, views, HERE, SCENE, facts, viewer, general()).text
 
 
 def place_of(point, view, number):
@@ -142,13 +142,13 @@ def test_floor_under_a_box_and_wall_behind_it_are_on_no_object(viewer, views):
         Place(*floor),
         Place(*wall),
     ]
-    text = measure_places(places, views_ahead, ahead, SCENE, facts, viewer, general())
+    text = measure_places(places, views_ahead, ahead, SCENE, facts, viewer, general()).text
     assert text.count("on no object that is known") == 4
     assert "between the closest points" not in text
     inside = measure_places(
         [Place(2.0, 2.0, 0.5)], views_ahead, ahead, SCENE, facts, viewer, general()
     )
-    assert "on table" in inside
+    assert "on table" in inside.text
 
 
 @pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import Any
 
-from render_agent.beliefs.belief_figures import estimate_to_json
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState, split_counterparts
 from render_agent.report.diagnosis.contrasts import contrasts
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
-from render_agent.score.intervals import ratio
+from render_agent.score.intervals import estimate_to_json, ratio
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.question_types import sort_types, type_label
 from render_agent.util.console import PlainTable

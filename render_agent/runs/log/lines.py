@@ -26,6 +26,7 @@ OPTIONAL_FIELDS = (
     "blocks",
     "restated",
     "target_errors",
+    "readings",
 )
 
 

@@ -26,6 +26,7 @@ from render_agent.runs.log.row import (
 )
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
+from render_agent.score.instruments import instrument_figures
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
@@ -79,7 +80,7 @@ def results(
         if can_score(state, marks)
     ]
     complete = all(state.status in SCORED for state in states)
-    causal = causal_results(states)
+    causal, instruments = causal_results(states), instrument_figures(states)
     turns = [turn for state in states for turn in state.turns]
     rows = [
         row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
@@ -107,6 +108,7 @@ def results(
         **({} if stress is None else stress.metrics(scored_states)),
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
+        **({} if instruments is None else {"instruments": instruments}),
         **({"adapted": adaptations} if (adaptations := adapted_fields(turns)) else {}),
         "counts": count_statuses(states),
         "totals": totals(states, rows),
