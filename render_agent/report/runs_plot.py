@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -23,6 +24,13 @@ from render_agent.util.numbers import is_number
 
 MIN_POINTS = 3  # of a curve; fewer are rows
 ALL = "all"  # value of a numeric option without a limit, e.g. of --history
+# values of --tools and --feedback whose instruments err: measure:noise=0.1, drift:0.05:silent
+DOSE = re.compile(r"(.*[a-z])[=:](\d*\.?\d+)(%?)(:silent)?")
+EXACT = {
+    "measure": "measure:",
+    "graph": "graph:",
+    "on": "drift",
+}  # value without error -> kinds of error
 LONGEST_LABEL = 64  # characters of a label of the legend; two of half the length fit side by side
 MIN_SPAN = 20  # percentage points of the vertical axis, so that small differences look small
 
@@ -31,6 +39,8 @@ class Curves(NamedTuple):
     """Runs as curves over a numeric option."""
 
     option: str
+    unit: str
+    """The kind of the values if all are of one kind; may be empty."""
     values: list[str]
     rows: dict[str, dict[str, Row]]
     """The rows of each curve by value. Curves differ in other options, which label them."""
@@ -52,15 +62,34 @@ def find_curves(rows: Sequence[Row]) -> Curves | None:
     candidates = []
     for option in {name: None for row in rows for name in row["options"]}:
         curves: dict[str, dict[str, Row]] = {}
+        points = read_doses([row["options"][option] for row in rows])
+        kinds = {kind for doses in points.values() for kind, _ in doses}
         for row in rows:
-            others = (f"{name}={value}" for name, value in row["options"].items() if name != option)
-            curves.setdefault(", ".join(others), {})[row["options"][option]] = row
+            others = [f"{name}={v}" for name, v in row["options"].items() if name != option]
+            for kind, number in points[row["options"][option]]:
+                label = ", ".join([*([kind] if len(kinds) > 1 else []), *others])
+                curves.setdefault(label, {})[number] = row
         numbers = {value for curve in curves.values() for value in curve}
         is_numeric = option != "seed" and all(n == ALL or is_number(n) for n in numbers)
         if is_numeric and max(map(len, curves.values())) >= MIN_POINTS:
             ordered = sorted(numbers, key=lambda n: float("inf" if n == ALL else n))
-            candidates.append(Curves(option, ordered, curves))
+            unit = "" if len(kinds) > 1 else kinds.pop()
+            candidates.append(Curves(option, unit, ordered, curves))
     return max(candidates, key=lambda curves: len(curves.values), default=None)
+
+
+def read_doses(values: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return (kind, number) of each value: `measure:noise` and 0.1 of `measure:noise=0.1`, an empty kind of a number.
+
+    A value without errors is 0 of every kind. Other values are their own number.
+    """
+    matches = {value: match for value in values if (match := DOSE.fullmatch(value))}
+    kinds = {value: f"{m[1]}{m[4] or ''}{' (%)' if m[3] else ''}" for value, m in matches.items()}
+    points = {value: [(kind, matches[value][2])] for value, kind in kinds.items()}
+    for value in values:
+        kinds_of_exact = {k: "0" for k in kinds.values() if k.startswith(EXACT.get(value, "?"))}
+        points.setdefault(value, [*kinds_of_exact.items()] or [("", value)])
+    return points
 
 
 def draw_curves(curves: Curves, title: str) -> str:
@@ -84,7 +113,10 @@ def draw_curves(curves: Curves, title: str) -> str:
         axes.set_ylim(max(0, low - margin), min(100, high + margin))
         rows = [row for curve in curves.rows.values() for row in curve.values()]
         label_curve_axes(
-            axes, flag_of(curves.option), _score_label(rows), columns if len(labels) > 1 else 0
+            axes,
+            f"{flag_of(curves.option)} {curves.unit}".strip(),
+            _score_label(rows),
+            columns if len(labels) > 1 else 0,
         )
         axes.set_title(title, loc="left")
         axes.set_xticks(range(len(curves.values)), curves.values)

@@ -12,6 +12,7 @@ from render_agent.runs.log.lock import INTERRUPTED, RUNNING, status_of_unfinishe
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import Side, compare, incomparable
+from render_agent.score.instruments import LABELS
 from render_agent.score.intervals import add_holm, method_words
 from render_agent.score.means import AnswerScore
 from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, SCORE_NAMES, combine
@@ -170,6 +171,7 @@ def _figures(results: Mapping[str, Any]) -> Row:
             "seconds": total_seconds / num_questions if num_questions else None,
         },
         "notes": list(results["notes"]),
+        **({"instruments": results["instruments"]} if "instruments" in results else {}),
     }
 
 
@@ -180,7 +182,9 @@ def runs_table(
     table = PlainTable(title)
     table.add_column("run")
     has_cost = any("cost_usd" in row.get("per_question", {}) for row in rows)
-    for head in (*WIDE_HEADS, *["cost"] * has_cost) if wide else HEADS:
+    shares = [name for name in LABELS if any(name in row.get("instruments", {}) for row in rows)]
+    heads = (*WIDE_HEADS, *["cost"] * has_cost) if wide else HEADS
+    for head in (*heads, *(LABELS[name] for name in shares)):
         table.add_column(head, right=True)
     notes: dict[str, list[str]] = {}
     for row in rows:
@@ -192,6 +196,8 @@ def runs_table(
             cells = _wide_cells(row, difference, has_cost=has_cost)
         else:
             cells = [str(row["questions"]), _score_cell(row), difference, _p_cell(row, "p_holm")]
+        figures = row.get("instruments", {})
+        cells += [figure(figures[name]["value"]) if name in figures else "" for name in shares]
         table.add_row(row["label"], *cells)
         for note in row["notes"]:
             notes.setdefault(note, []).append(row["label"])

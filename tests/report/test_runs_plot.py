@@ -72,6 +72,47 @@ def test_sweeps_in_the_docs_plot_the_score_over_history(tmp_path):
         assert [len(points) for points in curves.rows.values()] == [5] * count
 
 
+@pytest.mark.parametrize(
+    ("option", "values", "numbers", "unit", "points"),
+    [
+        (
+            "tools",
+            ["measure:noise=0.2", "measure:noise=.1", "measure"],
+            ["0", ".1", "0.2"],
+            "measure:noise",
+            {"": 3},
+        ),
+        (
+            "tools",
+            ["graph", "graph:wrong=20%", "graph:wrong=5%"],
+            ["0", "5", "20"],
+            "graph:wrong (%)",
+            {"": 3},
+        ),
+        ("feedback", ["drift:0.05", "on", "drift:0.2"], ["0", "0.05", "0.2"], "drift", {"": 3}),
+        (
+            "tools",
+            ["measure", "measure:noise=0.1", "measure:bias=0.1", "measure:bias=0.2"],
+            ["0", "0.1", "0.2"],
+            "",
+            {"measure:noise": 2, "measure:bias": 3},
+        ),
+        (
+            "tools",
+            ["measure", "measure:noise=0.1", "measure:noise=0.2", "measure:noise=0.1:silent"],
+            ["0", "0.1", "0.2"],
+            "",
+            {"measure:noise": 3, "measure:noise:silent": 2},
+        ),
+    ],
+)
+def test_errors_of_instruments_are_numbers(tmp_path, option, values, numbers, unit, points):
+    curves = find_curves(written_rows(tmp_path, grid={option: values}))
+    assert (curves.option, curves.values, curves.unit) == (option, numbers, unit)
+    assert {label: len(rows) for label, rows in curves.rows.items()} == points
+    assert f"--{option} {unit}".strip() in texts(draw_curves(curves, ""))
+
+
 def test_another_run_is_a_point_beside_the_curve(tmp_path):
     rows = written_rows(tmp_path, grid=HISTORY, runs=[{"label": "fixed", "views": "tour"}])
     curves = find_curves(rows)
