@@ -20,7 +20,6 @@ from render_agent.options import RunConfig
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.report.compare_runs import compare_runs
-from render_agent.report.comparison_text import difference_lines
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
@@ -28,6 +27,7 @@ from render_agent.report.result_rows import (
     question_rows,
     turn_rows,
 )
+from render_agent.report.sentences.verdicts import difference_lines
 from render_agent.runs.log.columns import Column, columns_of
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData, find_run

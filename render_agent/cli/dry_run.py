@@ -17,7 +17,7 @@ import click
 
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.options import RunConfig
-from render_agent.report.run_facts import cost_fact, facts_line, uncounted_judges
+from render_agent.report.sentences.facts import cost_fact, facts_line, uncounted_judges
 from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.cost.budget import price_of
 from render_agent.runs.cost.run_estimate import cost_bound, describe_estimate, estimate

@@ -10,8 +10,8 @@ from render_agent.beliefs.belief_figures import belief_differences, last_steps
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
-from render_agent.report.comparison_text import other_verdicts, verdict
-from render_agent.report.run_facts import cost_fact, request_facts
+from render_agent.report.sentences.facts import cost_fact, request_facts
+from render_agent.report.sentences.verdicts import other_verdicts, verdict
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.log.row import score_of

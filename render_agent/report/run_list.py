@@ -10,7 +10,7 @@ from typing import Any
 
 from render_agent.errors import RunLogError
 from render_agent.options import OPTIONS, fixed_options
-from render_agent.report.run_facts import option_label
+from render_agent.report.sentences.facts import option_label
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
 from render_agent.score.summary import OFFICIAL_RAW

@@ -20,9 +20,9 @@ from render_agent.report.candidate_scores import (
     members,
 )
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.sentences import compare_answers, describe_cause
 from render_agent.report.pages.maps.belief_marks import summarize_score
 from render_agent.report.pages.maps.path_marks import describe_pose
+from render_agent.report.sentences.causes import compare_answers, describe_cause
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 

@@ -22,7 +22,7 @@ from render_agent.environments.world import World
 from render_agent.mcp_server.server import make_server
 from render_agent.options import RunConfig
 from render_agent.report.pages.index.index_page import describe_run
-from render_agent.report.run_facts import request_facts
+from render_agent.report.sentences.facts import request_facts
 from render_agent.runs.read import RunData
 from render_agent.score.tables import figure
 from render_agent.util.coroutines import run_in_thread

@@ -23,7 +23,7 @@ from render_agent.dialogue.state import Status
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.prices import Price
 from render_agent.errors import RenderAgentError, RunStoppedError, UsageError
-from render_agent.report.run_facts import cost_fact
+from render_agent.report.sentences.facts import cost_fact
 from render_agent.runs.build import build
 from render_agent.runs.cost.billing import Billing
 from render_agent.runs.cost.budget import Budget, OverBudgetError

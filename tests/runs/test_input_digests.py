@@ -29,7 +29,7 @@ from render_agent.errors import RunLogError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
-from render_agent.report.run_facts import option_label
+from render_agent.report.sentences.facts import option_label
 from render_agent.runs.inputs import differing_files, differing_inputs
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData

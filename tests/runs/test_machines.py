@@ -17,7 +17,7 @@ from factories.runs import (
 from render_agent.engines.transformers.make_transformers import Transformers
 from render_agent.options import RunConfig
 from render_agent.report.compare_runs import compare_runs
-from render_agent.report.run_facts import request_facts
+from render_agent.report.sentences.facts import request_facts
 from render_agent.runs.machines import add_machine, machine_note
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData

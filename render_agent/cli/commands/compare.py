@@ -98,8 +98,9 @@ def print_comparison(
     from render_agent.beliefs.belief_figures import LABELS
     from render_agent.extras import require
     from render_agent.report.compare_runs import compare_runs, sides_of
-    from render_agent.report.comparison_text import FORMATS, difference_lines, table_cells
+    from render_agent.report.comparison_table import FORMATS, table_cells
     from render_agent.report.runs_table import RunGroup, run_rows, runs_table
+    from render_agent.report.sentences.verdicts import difference_lines
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import ladder
     from render_agent.score.tables import (

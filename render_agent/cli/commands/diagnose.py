@@ -32,8 +32,9 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     """
 
     from render_agent.report.diagnosis.diagnose import diagnose_run
-    from render_agent.report.diagnosis.sentences import contrast_sentences, summary_sentences
     from render_agent.report.diagnosis.summary import cause_table, summarize_diagnoses
+    from render_agent.report.sentences.causes import summary_sentences
+    from render_agent.report.sentences.contrasts import contrast_sentences
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json

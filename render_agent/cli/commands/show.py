@@ -34,7 +34,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
       render-agent show recent 3
     """
     from render_agent.cli.commands.run import print_agent, program, run_argument
-    from render_agent.report.run_facts import cost_fact, facts_line, request_facts
+    from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
     from render_agent.runs.log.lock import RUNNING, status_of_unfinished
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables
@@ -79,7 +79,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_caveats, print_scan
     from render_agent.dialogue.state import STATUS_LABELS
-    from render_agent.report.pages.labels import result_label
+    from render_agent.report.sentences.labels import result_label
     from render_agent.report.turn_text import belief_lines, turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.tasks.question_types import type_label

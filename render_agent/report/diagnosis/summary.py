@@ -9,8 +9,8 @@ from typing import Any
 
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.report.diagnosis.contrasts import contrasts
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
+from render_agent.report.sentences.contrasts import contrasts
 from render_agent.score.intervals import estimate_to_json, ratio
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.question_types import sort_types, type_label

@@ -19,8 +19,9 @@ from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.report.diagnosis import diagnose as module
 from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.diagnosis.sentences import contrast_sentences, summary_sentences
 from render_agent.report.diagnosis.summary import summarize_diagnoses
+from render_agent.report.sentences.causes import summary_sentences
+from render_agent.report.sentences.contrasts import contrast_sentences
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene

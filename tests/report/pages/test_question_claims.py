@@ -7,10 +7,10 @@ from factories.reports import run_rooms
 from factories.states import question
 
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.sentences import unseen_objects
 from render_agent.report.diagnosis.sufficiency import first_shown, needed_objects
-from render_agent.report.pages.labels import result_label, with_unit
 from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.report.sentences.causes import unseen_objects
+from render_agent.report.sentences.labels import result_label, with_unit
 
 
 @pytest.fixture(scope="module")

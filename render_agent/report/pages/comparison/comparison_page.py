@@ -15,15 +15,7 @@ from urllib.parse import quote
 from render_agent.beliefs.belief_figures import LABELS
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.report.comparison_text import (
-    FORMATS,
-    by_sides,
-    differences,
-    direction,
-    other_verdicts,
-    table_cells,
-    verdict,
-)
+from render_agent.report.comparison_table import FORMATS, table_cells
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
@@ -53,7 +45,14 @@ from render_agent.report.pages.plots.svg import (
 )
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
-from render_agent.report.run_facts import cost_fact, facts_line, request_facts
+from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
+from render_agent.report.sentences.verdicts import (
+    by_sides,
+    differences,
+    direction,
+    other_verdicts,
+    verdict,
+)
 from render_agent.runs.read import RunData
 from render_agent.score.summary import OFFICIAL_RAW, headline, row_names
 from render_agent.score.tables import (

@@ -14,14 +14,14 @@ from render_agent.dialogue.state import STATUS_LABELS, QuestionState, Status
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.index.findings import findings
-from render_agent.report.pages.labels import OUTCOME_LABELS, outcome_label
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.report_page import ReportPage
 from render_agent.report.pages.table import cell_text, choices, table_script
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
-from render_agent.report.run_facts import cost_fact, request_facts
+from render_agent.report.sentences.facts import cost_fact, request_facts
+from render_agent.report.sentences.findings import findings
+from render_agent.report.sentences.labels import OUTCOME_LABELS, outcome_label
 from render_agent.runs.log.columns import Column
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData

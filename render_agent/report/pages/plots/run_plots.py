@@ -10,11 +10,6 @@ from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
-from render_agent.report.pages.labels import (
-    OUTCOME_LABELS,
-    explain_causes,
-    outcome_label,
-)
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -24,6 +19,11 @@ from render_agent.report.pages.plots.svg import (
     name_rows,
     series_style,
     start_at_zero,
+)
+from render_agent.report.sentences.labels import (
+    OUTCOME_LABELS,
+    explain_causes,
+    outcome_label,
 )
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData

@@ -34,12 +34,6 @@ from render_agent.report.diagnosis.model import (
     group_name,
     name_of,
 )
-from render_agent.report.diagnosis.sentences import (
-    compare_answers,
-    describe_cause,
-    explain_wrong_answer,
-)
-from render_agent.report.pages.labels import outcome_label, result_label
 from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
@@ -50,6 +44,12 @@ from render_agent.report.pages.maps.path_marks import (
     path_marks,
 )
 from render_agent.report.pages.view3d.page_data import view_data
+from render_agent.report.sentences.causes import (
+    compare_answers,
+    describe_cause,
+    explain_wrong_answer,
+)
+from render_agent.report.sentences.labels import outcome_label, result_label
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
 from render_agent.scans.camera import MapCamera

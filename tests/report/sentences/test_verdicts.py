@@ -9,16 +9,15 @@ from factories.runs import finish_run, make_config, make_questions
 
 from render_agent.options import RunConfig
 from render_agent.report.compare_runs import sides_of
-from render_agent.report.comparison_text import (
+from render_agent.report.comparison_table import FORMATS, table_cells
+from render_agent.report.sentences.facts import facts_line, request_facts
+from render_agent.report.sentences.verdicts import (
     ABSENT,
-    FORMATS,
     difference_lines,
     differences,
     direction,
-    table_cells,
     verdict,
 )
-from render_agent.report.run_facts import facts_line, request_facts
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, compare, correct_p_values, differing_options

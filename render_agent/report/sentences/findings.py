@@ -6,11 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
-from render_agent.report.diagnosis.sentences import contrast_sentence
 from render_agent.report.diagnosis.summary import own_diagnoses
 from render_agent.report.pages.plots.run_plots import scene_of
+from render_agent.report.sentences.contrasts import TRAITS, contrast_sentence, contrasts
 from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
 from render_agent.score.intervals import SIGNIFICANT, ratio

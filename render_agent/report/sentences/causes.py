@@ -6,45 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from render_agent.report.diagnosis.cause import first_clear_turns
-from render_agent.report.diagnosis.contrasts import TRAITS
-from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis, group_name
+from render_agent.report.diagnosis.model import Cause, Diagnosis, group_name
+from render_agent.report.sentences.contrasts import contrast_sentences, describe_difference
 from render_agent.runs.build import Parts
-from render_agent.score.intervals import SIGNIFICANT
-from render_agent.score.tables import p_value_phrase
 from render_agent.util.display import count_noun, join_names
-
-PHRASES = {trait.name: trait.phrase for trait in TRAITS}
-
-
-def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
-    """Return sentences about traits that answers with low scores have in common, compared with the others."""
-    causes = figures["all"]["causes"]
-    if not sum(causes[str(cause)] for cause in WRONG):
-        num_unjudged = causes[str(Cause.OPEN)]
-        suffix = f" so far; {num_unjudged:,} not judged" if num_unjudged else ""
-        return [f"No answers score below 50 %{suffix}."]
-    sentences = [contrast_sentence(row) for row in figures["contrasts"] if row["wrong"][0]]
-    if unknown := causes[str(Cause.UNKNOWN)]:
-        sentences.append(
-            f"Of the answers that score below 50 %, {unknown:,} have no object boxes to look at."
-        )
-    return sentences
-
-
-def contrast_sentence(row: Mapping[str, Any]) -> str:
-    """Return the sentence for a contrast: both shares, and whether they differ."""
-    (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
-    return (
-        f"Of {count_noun(all_wrong, 'answer')} with a score below 50 %, {num_wrong:,} {PHRASES[row['trait']]}"
-        f" (at least 50 %: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
-    )
-
-
-def describe_difference(p: float | None) -> str:
-    """Return the result of a test of a difference, given its p-value."""
-    if p is None:
-        return "too few scenes or answers for a test"
-    return p_value_phrase(p) if p <= SIGNIFICANT else f"no difference shown, {p_value_phrase(p)}"
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from render_agent.dialogue.state import STATUS_LABELS, Status
 from render_agent.report.diagnosis.model import Cause
-from render_agent.report.pages.labels import CAUSE_EXPLANATIONS
+from render_agent.report.sentences.labels import CAUSE_EXPLANATIONS
 from render_agent.tasks.question_types import BUILT_IN, TASK_LABELS
 
 

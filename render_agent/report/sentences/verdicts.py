@@ -1,40 +1,20 @@
-"""The verdict of a comparison in one sentence, and its table as Markdown, LaTeX or CSV."""
+"""The verdict of a comparison, and what differs between its runs."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.report.run_facts import FACT_OPTIONS, facts_line, option_label
+from render_agent.report.sentences.facts import FACT_OPTIONS, facts_line, option_label
 from render_agent.score.intervals import MIN_SCENES, SIGNIFICANT
 from render_agent.score.means import WITHOUT_ORDER
 from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE, row_names
-from render_agent.score.tables import (
-    figure,
-    format_signed,
-    interval,
-    option_syntax,
-    p_value_phrase,
-    probability,
-)
+from render_agent.score.tables import format_signed, option_syntax, p_value_phrase
+from render_agent.util.display import count_noun
 
 Pair = Mapping[str, Any]
 
 ABSENT = "–"  # value of a fact that does not apply to a run
-
-# characters that LaTeX interprets -> their escapes
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "−": "$-$",
-    "…": r"\ldots{}",
-    "<": "$<$",
-    ">": "$>$",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
 
 
 def direction(entry: Mapping[str, Any]) -> str:
@@ -52,7 +32,7 @@ def verdict(pair: Pair, a: str, b: str, *, of_several: bool = False) -> str:
     if entry["p_holm"] is None:
         return (
             f"No difference between {a} and {b} can be tested: {b} − {a} is {format_signed(points)} points in {name}, over"
-            f" {_scenes(entry['scenes'])}; at least {MIN_SCENES} are needed."
+            f" {count_noun(entry['scenes'], 'scene')}; at least {MIN_SCENES} are needed."
         )
     p = f"{'Holm-corrected ' if of_several else ''}{p_value_phrase(entry['p_holm'])}"
     low, high = entry["interval"]
@@ -104,7 +84,7 @@ def _resolution(pair: Pair) -> str:
             f" {scenes:,}"
         )
     detectable = plan["needs"][0]["seen"]
-    return f"; with {_scenes(scenes)}, {detectable:.1f} points would be detected with {power}"
+    return f"; with {count_noun(scenes, 'scene')}, {detectable:.1f} points would be detected with {power}"
 
 
 def difference_lines(pair: Pair) -> list[str]:
@@ -153,74 +133,3 @@ def by_sides(texts: Mapping[str, Sequence[str]]) -> list[str]:
         for text in run_texts:
             names.setdefault(text, []).append(name)
     return [f"{', '.join(runs)}: {text}" for text, runs in names.items()]
-
-
-def _scenes(number: int) -> str:
-    return f"{number:,} scene{'' if number == 1 else 's'}"
-
-
-def table_cells(
-    pairs: Sequence[Pair],  # the comparisons with the first run
-    letters: Sequence[str],
-) -> list[list[str]]:
-    """Return the rows of a table of scores and differences, headings first."""
-    reference, *other_letters = letters
-    rows = [["score (%)"]]
-    for letter in other_letters:
-        rows[0] += [reference, letter, f"{letter} − {reference}", "95 % CI", "p", "Holm p"]
-    names = dict.fromkeys(name for pair in pairs for name in pair["differences"])
-    for name, label in row_names(names).items():
-        cells = [label]
-        for pair in pairs:
-            entry = pair["differences"].get(name)
-            cells += ["–"] * 6 if entry is None else [
-                figure(entry["a"]),
-                figure(entry["b"]),
-                format_signed(entry["difference"]),
-                interval(entry["interval"]) or "–",
-                probability(entry["p"]),
-                probability(entry["p_holm"]),
-            ]  # fmt: skip
-        rows.append(cells)
-    return rows
-
-
-def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, headings first, as Markdown."""
-    lines = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
-    lines.insert(1, ["---", *["---:"] * (len(rows[0]) - 1)])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def as_latex(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, headings first, as LaTeX with the rules of booktabs."""
-    heads, *lines = (
-        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in row) + r" \\" for row in rows
-    )
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    parts = [
-        f"\\begin{{tabular}}{{{columns}}}",
-        "\\toprule",
-        heads,
-        "\\midrule",
-        *lines,
-        "\\bottomrule",
-    ]
-    return "\n".join([*parts, "\\end{tabular}", ""])
-
-
-def as_csv(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table, headings first, as CSV with ASCII minus signs."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
-        [cell.replace("−", "-") for cell in row] for row in rows
-    )
-    return text.getvalue()
-
-
-# name -> format of a table, for `compare --table` and the page
-FORMATS: Mapping[str, tuple[str, Callable[[Sequence[Sequence[str]]], str]]] = {
-    "markdown": ("Markdown", as_markdown),
-    "latex": ("LaTeX", as_latex),
-    "csv": ("CSV", as_csv),
-}

@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from render_agent.report.diagnosis.contrasts import TRAITS, contrasts
 from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
-from render_agent.report.diagnosis.sentences import contrast_sentence
-from render_agent.report.pages.index.findings import shared_trait
+from render_agent.report.sentences.contrasts import TRAITS, contrast_sentence, contrasts
+from render_agent.report.sentences.findings import shared_trait
 from render_agent.score.intervals import SIGNIFICANT
 
 SCENES = 10

@@ -8,8 +8,8 @@ from factories.reports import build_index, run_rooms
 from render_agent.dialogue.question import Question
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause, Diagnosis
-from render_agent.report.diagnosis.sentences import explain_wrong_answer
-from render_agent.report.pages.index.findings import (
+from render_agent.report.sentences.causes import explain_wrong_answer
+from render_agent.report.sentences.findings import (
     compare_score_with_baseline,
     compare_types_with_baseline,
     findings,
