@@ -64,7 +64,7 @@ class MessagesApi(ChatApi):
         key_header="x-api-key",
     )
 
-    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+    def connect(self, endpoint: Endpoint) -> Any:
         import anthropic
 
         key = endpoint.headers.get(self.service.key_header, "EMPTY")
@@ -72,8 +72,7 @@ class MessagesApi(ChatApi):
         def make(**arguments: Any) -> Any:
             return anthropic.AsyncAnthropic(api_key=key, **arguments)
 
-        seconds = timeout or self.options.timeout
-        return sdk_client(anthropic, make, endpoint, seconds, self.options.connect_timeout)
+        return sdk_client(anthropic, make, endpoint, self.options)
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the messages, with the results of tool calls and a cache breakpoint at the end."""
@@ -193,7 +192,7 @@ class MessagesApi(ChatApi):
         parts: dict[str, list[str]] = {"text": [], "thinking": []}
         calls = []
         for block in content:
-            kind = block.get("type")
+            kind = str(block.get("type"))
             if kind == "tool_use":
                 calls.append(call_text(str(block.get("name")), block.get("input") or {}))
             elif kind in parts:

@@ -60,17 +60,16 @@ class GenerateContent(ChatApi):
         key_header="x-goog-api-key",
     )
 
-    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+    def connect(self, endpoint: Endpoint) -> Any:
         """Return the asynchronous part of a client, and its HTTP client."""
         from google import genai
 
         http = import_module("httpx2" if find_spec("httpx2") else "httpx")
-        seconds = timeout or self.options.timeout
         http_client = http.AsyncClient(
             headers={"accept-encoding": "identity"},
-            timeout=http.Timeout(seconds, connect=self.options.connect_timeout),
+            timeout=http.Timeout(self.options.timeout, connect=self.options.connect_timeout),
             limits=http.Limits(max_keepalive_connections=0),
-            **http_arguments(endpoint, seconds),
+            **http_arguments(endpoint),
         )
         client = genai.Client(
             vertexai=False,

@@ -57,14 +57,13 @@ class OpenAIApi(ChatApi):
     path: ClassVar[str] = "/v1/chat/completions"
     messages_field: ClassVar[str] = "messages"
 
-    def connect(self, endpoint: Endpoint, timeout: float | None = None) -> Any:
+    def connect(self, endpoint: Endpoint) -> Any:
         import openai
 
         def make(**arguments: Any) -> Any:
             return openai.AsyncOpenAI(api_key=PLACEHOLDER_KEY, **arguments)
 
-        seconds = timeout or self.options.timeout
-        return sdk_client(openai, make, endpoint, seconds, self.options.connect_timeout)
+        return sdk_client(openai, make, endpoint, self.options)
 
     async def list_models(self, client: Any) -> str:
         """Return the body of the response that lists the models."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from math import isfinite
 from time import time
+from traceback import walk_tb
 from typing import Any
 
 from render_agent.dialogue.chat import replace_unencodable
@@ -22,7 +24,6 @@ from render_agent.engines.remote.phrases import (
     fault_of_status,
 )
 from render_agent.engines.remote.response_bodies import error_message
-from render_agent.errors import RenderAgentError
 from render_agent.util.reasons import first_line, truncate
 from render_agent.util.redact import redact_keys, redact_secrets
 from render_agent.util.safe_parse import parse_json
@@ -36,8 +37,10 @@ RETRY_IN = re.compile(
 DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(h|ms|m|s)", re.IGNORECASE)
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
 
-# Base classes of the exceptions of a connection, in the SDKs and their HTTP libraries.
-NETWORK_ERRORS = {"APIConnectionError", "TransportError", "RequestError", "OSError", "EndOfStream"}
+# Base classes of the exceptions of the SDKs, of their HTTP libraries and of Python.
+TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError"}
+CONNECTION_ERRORS = {"APIConnectionError", "RequestError", "OSError", "EndOfStream"}
+SDKS = ("openai", "anthropic", "google", "httpx", "httpx2")
 
 
 class RequestError(Exception):
@@ -63,30 +66,31 @@ class ApiError(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> ApiError:
-        """Return the failed request behind an exception of an SDK; raise errors of this program again.
+        """Return the failed request behind an exception of an SDK; raise an exception of this program again.
 
         SDKs raise any exception while they read an odd response, which is the fault of that request alone.
         """
         chain = _causes(error)
+        names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
         for cause in chain:
             if isinstance(cause, ApiError):
                 return cause
-        if isinstance(error, RenderAgentError | RequestError):
-            raise error
-        names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
-        if "TimeoutException" in names:
+            if response := getattr(cause, "response", None):
+                status = response.status_code
+                return cls(f"status {status}", status, response.text, response.headers)
+        if names & TIMEOUTS:
             return cls("timeout", failure="timeout")
-        if not names & NETWORK_ERRORS:
+        if own := next(filter(_is_own, chain), None):
+            raise own
+        if not names & CONNECTION_ERRORS:
             failed = cls(first_line(error), failure="unreadable" if "ValueError" in names else None)
             failed.__cause__ = error
             return failed
-        reason = "connection failed"
-        for cause in chain:  # the error of the operating system is the innermost cause
-            if isinstance(cause, OSError) and cause.strerror:
-                # asyncio replaces the system's message with the address
-                number = cause.errno or 0
-                reason = os.strerror(number) if number > 0 else cause.strerror
-        return cls(reason, failure="unreachable")
+        # The innermost cause is the error of the operating system; asyncio replaces its message with the address.
+        system = [cause for cause in chain if isinstance(cause, OSError) and cause.strerror]
+        number = (system[-1].errno or 0) if system else 0
+        reason = os.strerror(number) if number > 0 else system and system[-1].strerror
+        return cls(reason or "connection failed", failure="unreachable")
 
     @cached_property
     def body(self) -> Any:
@@ -170,6 +174,26 @@ class ApiError(Exception):
         is_rejected = self.status and not self.fault.is_temporary
         verb = "rejected the request" if is_rejected else "gave no reply"
         return f"{endpoint.url} {verb} ({self.describe(endpoint)})"
+
+
+@asynccontextmanager
+async def sdk_call(seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a call of an SDK, and raise ApiError if it fails."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except Exception as error:  # noqa: BLE001 - SDKs raise any exception
+        failed = ApiError.of(error)
+        raise failed from failed.__cause__
+
+
+def _is_own(error: BaseException) -> bool:
+    """True if this program raised an exception, not an SDK that it called."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    packages = [frame.f_globals.get("__name__", "").partition(".")[0] for frame in frames]
+    return (
+        next((p for p in reversed(packages) if p in ("render_agent", *SDKS)), "") == "render_agent"
+    )
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,17 @@ from msgspec import Struct
 
 from render_agent.dialogue.events import BATCH_JOB
 from render_agent.engines.engine import Capabilities, Reply, Request
-from render_agent.engines.remote.api_error import ApiError, RequestError
+from render_agent.engines.remote.api_error import ApiError, RequestError, sdk_call
 from render_agent.engines.remote.chat_api import (
     JOB_ID,
     Fields,
     FinishedJob,
     Messages,
     Results,
-    png_base64,
+    encode_image,
 )
-from render_agent.engines.remote.remote_engine import RemoteEngine, Server
+from render_agent.engines.remote.remote_engine import RemoteEngine
+from render_agent.engines.remote.server_state import Server
 from render_agent.errors import EngineError
 from render_agent.util.atomic_files import read_lines, sync_folder, write_all, write_errors
 from render_agent.util.display import Stage, count_noun, format_duration, stage
@@ -38,6 +40,7 @@ LOG = logging.getLogger(__name__)
 # The smallest limits of a job, OpenAI's, are 50,000 requests and 200 MB; a job is in memory several times.
 MAX_REQUESTS, MAX_BYTES = 50_000, 100_000_000
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 2.0, 60.0  # the interval doubles
+TRANSFER_SECONDS = 3600.0  # to upload the requests of a job, or to download its results
 MAX_POLL_FAILURES = 30  # in a row, before the run stops
 NO_BATCH_API = (404, 405, 501)  # status of a submission
 
@@ -171,9 +174,9 @@ class BatchJobs(RemoteEngine):
         jobs = {}
         async for part in self._parts(queue, results):
             try:
-                job = await self.api.submit_job(self.servers[0].client, [*part.values()])
-            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
-                error = ApiError.of(failure)
+                async with sdk_call(TRANSFER_SECONDS):
+                    job = await self.api.submit_job(self.servers[0].client, [*part.values()])
+            except ApiError as error:
                 self._has_api &= error.status not in NO_BATCH_API
                 results |= dict.fromkeys(part, error)
                 continue
@@ -204,9 +207,9 @@ class BatchJobs(RemoteEngine):
     def _write(self, key: str, request: Request, fields: Fields) -> str | RequestError:
         """Return a request with its images as a part of a job, in JSON."""
         try:
-            messages = self.api.messages(request, lambda file: png_base64(request.load_image(file)))
-        except Exception as error:  # noqa: BLE001 - of an image, so that it concerns only this request
-            return RequestError(f"the prompt could not be prepared: {error}")
+            messages = self.api.messages(request, partial(encode_image, request))
+        except RequestError as error:
+            return error
         return json.dumps(self.api.job_request(key, messages, fields))
 
     async def _wait(self, job: str, *, is_earlier: bool = False) -> FinishedJob:
@@ -216,9 +219,10 @@ class BatchJobs(RemoteEngine):
         while True:
             state: FinishedJob | str | ApiError
             try:
-                state = await self.api.fetch_job(server.client, job)
-            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
-                state = ApiError.of(failure)
+                async with sdk_call(TRANSFER_SECONDS):
+                    state = await self.api.fetch_job(server.client, job)
+            except ApiError as error:
+                state = error
             if isinstance(state, tuple):
                 return state
             if isinstance(state, ApiError):

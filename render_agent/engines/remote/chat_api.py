@@ -17,7 +17,7 @@ from render_agent.dialogue.chat import Blocks
 from render_agent.dialogue.events import CONTENT_FILTER, CONTEXT_EXCEEDED, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.remote.api_error import ApiError
+from render_agent.engines.remote.api_error import ApiError, RequestError
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.phrases import FINISH_REASONS, End
 from render_agent.engines.remote.remote_options import RemoteOptions
@@ -50,11 +50,7 @@ class ChatApi(ABC):
         self.thinking = thinking
 
     @abstractmethod
-    def connect(
-        self,
-        endpoint: Endpoint,
-        timeout: float | None = None,  # seconds per request; None uses the options
-    ) -> Any:
+    def connect(self, endpoint: Endpoint) -> Any:
         """Return the SDK's client for a server, without retries."""
 
     @abstractmethod
@@ -73,7 +69,7 @@ class ChatApi(ABC):
 
     @abstractmethod
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
-        """Send a request and return the body of the response. Raises any error; see `ApiError.of`."""
+        """Send a request and return the body of the response. Call it in `sdk_call`."""
 
     @abstractmethod
     def read(self, body: Any, request: Request) -> Reply | None:
@@ -111,6 +107,14 @@ def png_base64(image: Image) -> str:
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)
     return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def encode_image(request: Request, file: str) -> str:
+    """Return an image of a request as a PNG in base64. Raises RequestError if it cannot be read."""
+    try:
+        return png_base64(request.load_image(file))
+    except Exception as error:
+        raise RequestError(f"the prompt could not be prepared: {error}") from error
 
 
 def reply_text(text: str, calls: Sequence[str], thought: str) -> str:
@@ -171,15 +175,6 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def mappings(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a JSON list; empty for other values."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def is_deeper(value: Any, depth: int) -> bool:
-    """True if the nesting of a JSON value exceeds `depth`."""
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(depth):
-        inner = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [each for part in inner for each in part if isinstance(each, dict | list)]
-    return bool(level)
 
 
 def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Results:

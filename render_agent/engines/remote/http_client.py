@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from render_agent.engines.remote.api_error import ApiError, first_words
+from render_agent.engines.remote.api_error import ApiError, first_words, sdk_call
 from render_agent.engines.remote.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.remote.phrases import Fault
+from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.engines.remote.response_bodies import normalize
 from render_agent.errors import SetupError
 from render_agent.util.coroutines import run_in_thread
@@ -26,41 +26,30 @@ GZIP = b"\x1f\x8b"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")  # at different levels
 MAX_RESPONSE_BYTES = 16 << 20
 MAX_JOB_BYTES = 512 << 20  # of the results of a batch job
-LOOK_UP_SECONDS = 30.0  # for all requests to a server before a run
+LOOK_UP_SECONDS = 30.0  # per request before a run
 MAX_LISTED = 20  # names of models in a note
 MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
 
 
-def http_arguments(endpoint: Endpoint, seconds: float) -> dict[str, Any]:
-    """Return the arguments of the HTTP client of an SDK.
-
-    Redirects are not followed, because they would send the key and the prompts to another server. Every response that
-    is not a success raises ApiError, as does one that is too large or too slow. An error inside a success gets the
-    status of its code.
+def http_arguments(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the arguments of the HTTP client of an SDK, which never follows redirects: they would send the key and
+    the prompts to another server.
     """
     most = MAX_JOB_BYTES if endpoint.for_jobs else MAX_RESPONSE_BYTES
 
     async def read_bounded(response: Any) -> None:
-        """Read the body of a response before the SDK does."""
+        """Read the body of a response before the SDK does; an error inside a success gets the status of its code."""
         body = bytearray()
-        try:
-            async with asyncio.timeout(seconds):
-                async for part in response.aiter_raw():
-                    body += part
-                    if len(body) > most:
-                        raise ApiError(f"the response is larger than {most:,} bytes")
-        except TimeoutError:
-            reason = f"no complete response within {seconds:g} s"
-            raise ApiError(reason, failure="timeout") from None
-        # httpx does not read again if _content is set
+        async for part in response.aiter_raw():
+            body += part
+            if len(body) > most:
+                raise ApiError(f"the response is larger than {most:,} bytes")
         status, content = response.status_code, decompress(bytes(body), most)
         if not endpoint.for_jobs:
             status, content = normalize(status, content)
+        # httpx does not read again if _content is set
         response.status_code, response._content = status, content
         response.encoding = "utf-8"
-        status, text = response.status_code, response.text
-        if not 200 <= status < 300:
-            raise ApiError(f"status {status}", status, text, response.headers)
 
     return {
         "trust_env": not endpoint.loopback,  # a proxy cannot reach this machine
@@ -84,19 +73,19 @@ def decompress(body: bytes, most: int = MAX_RESPONSE_BYTES) -> bytes:
 
 
 def sdk_client(
-    sdk: Any, make: Callable[..., Any], endpoint: Endpoint, seconds: float, connect_seconds: float
+    sdk: Any, make: Callable[..., Any], endpoint: Endpoint, options: RemoteOptions
 ) -> Any:
     """Return a client of OpenAI's or Anthropic's SDK for one server, without retries."""
     http_client = sdk.DefaultAsyncHttpxClient(
         # Surplus bytes after a response would be read as the response to the connection's next request.
         limits=sdk.DEFAULT_CONNECTION_LIMITS.__class__(max_keepalive_connections=0),
-        **http_arguments(endpoint, seconds),
+        **http_arguments(endpoint),
     )
     return make(
         base_url=endpoint.url,
         default_headers={"accept-encoding": "identity", **endpoint.headers},
         max_retries=0,
-        timeout=sdk.Timeout(seconds, connect=connect_seconds),
+        timeout=sdk.Timeout(options.timeout, connect=options.connect_timeout),
         http_client=http_client,
     )
 
@@ -107,16 +96,10 @@ def query_server(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
 
 
 async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
-    client = api.connect(endpoint, LOOK_UP_SECONDS)
+    client = api.connect(endpoint)
     try:
-        async with asyncio.timeout(LOOK_UP_SECONDS):
-            models = await _list_served_models(client, endpoint, api)
-            version = await _version(client, endpoint)
-    except TimeoutError:
-        raise SetupError(
-            f"{endpoint.url} sent no complete response within {LOOK_UP_SECONDS:g} s. Check the address,"
-            " and that the server is not overloaded."
-        ) from None
+        models = await _list_served_models(client, endpoint, api)
+        version = await _version(client, endpoint)
     finally:
         await api.close(client)
     model = api.model
@@ -139,9 +122,9 @@ async def _list_served_models(
 ) -> dict[str, dict[str, Any]]:
     """Return the models that a server lists, by name."""
     try:
-        text = await api.list_models(client)
-    except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
-        error = ApiError.of(failure)
+        async with sdk_call(LOOK_UP_SECONDS):
+            text = await api.list_models(client)
+    except ApiError as error:
         _raise_if_unusable(error, endpoint)
         LOG.warning("%s does not list its models: %s", endpoint.url, error.describe(endpoint))
         return {}
@@ -180,9 +163,10 @@ async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
     if endpoint.service.engine != "openai" or endpoint.host == HOSTED_HOST:
         return {}
     try:
-        body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
-    except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
-        LOG.debug("%s does not report its version: %s", endpoint.url, ApiError.of(failure))
+        async with sdk_call(LOOK_UP_SECONDS):
+            body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
+    except ApiError as error:
+        LOG.debug("%s does not report its version: %s", endpoint.url, error)
         return {}
     version = body.get("version") if isinstance(body, dict) else None
     return {"version": version} if isinstance(version, str) else {}

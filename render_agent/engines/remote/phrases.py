@@ -192,6 +192,12 @@ def finds(pattern: str, text: str) -> bool:
 # Errors that repeat with every request, although some servers give them the status of a temporary fault.
 LASTING = (Meaning.NO_IMAGES, Meaning.NO_SYSTEM_ROLE, Meaning.NO_TOOLS, Meaning.TOO_LONG)
 
+# Start (a pattern) and end of a model's reply that an error quotes because the server could not parse it.
+QUOTES = (
+    ("error parsing tool call: raw='", "', err="),  # Ollama
+    (r"\Afailed to parse input at pos \d{1,9}: ", ""),  # llama.cpp
+)
+
 # Status of an error without a numeric code, by words in its code, status, type or message.
 STATUS_WORDS = (
     (429, "rate.?limit|too.?many.?requests|resource.?exhausted|throttl"),

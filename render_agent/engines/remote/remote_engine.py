@@ -7,81 +7,35 @@ import logging
 import queue
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from render_agent.dialogue.chat import image_files, map_texts, replace_unencodable
 from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED, SYSTEM_IN_USER
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
-from render_agent.engines.remote.adaptation import (
-    adapt,
-    find_adaptation,
-    has_system,
-    system_in_user,
-)
-from render_agent.engines.remote.api_error import ApiError, RequestError, first_words
-from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, is_deeper, png_base64
+from render_agent.engines.remote.adaptation import adapt, has_system, system_in_user
+from render_agent.engines.remote.api_error import ApiError, RequestError, first_words, sdk_call
+from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, encode_image
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.phrases import Fault
 from render_agent.engines.remote.quirks import quirks_of
+from render_agent.engines.remote.response_bodies import parse_body
+from render_agent.engines.remote.server_state import Server
 from render_agent.errors import EngineError
-from render_agent.util.safe_parse import parse_json
 
 LOG = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
 MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
-MAX_CONSECUTIVE_FAILURES = 3  # requests that fail after all retries before a server is abandoned
 MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
 INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
 MAX_DELAY_SECONDS = 30.0  # unless the server states a time
 JITTER = 0.25  # largest share of a delay that is left out; seconds added to a time that the server states
-MAX_REPLY_DEPTH = 100  # nesting of a reply, which is handled recursively
-ADAPTABLE = (400, 415, 422, 501)  # status of requests that are rejected because of their content
-
-
-@dataclass
-class Server:
-    """State of one server."""
-
-    endpoint: Endpoint
-    client: Any
-    questions: set[str] = field(default_factory=set)
-    """Ids of the questions that are assigned to the server."""
-    answered: bool = False
-    """True if the server has answered a request."""
-    consecutive_failures: int = 0
-    lost: str | None = None
-    """The reason why the server was abandoned, otherwise None."""
-    adaptations: set[str] = field(default_factory=set)
-    """What requests to the server leave out or change, as events of its replies."""
-    note: str | None = None
-    """A remark for the error if the server is abandoned."""
-    not_before: float = 0.0
-    """Time of the event loop until which the server asked for no more requests."""
-
-    @property
-    def is_alive(self) -> bool:
-        """True if the server has not been abandoned."""
-        return self.lost is None
-
-    def record_success(self) -> None:
-        """Record a successful request."""
-        self.answered, self.consecutive_failures = True, 0
-
-    def record_failure(self, reason: str, *, is_final: bool = False) -> None:
-        """Record a failed request; abandon the server if it is final or the last of too many in a row."""
-        self.consecutive_failures += 1
-        has_failed = self.consecutive_failures >= MAX_CONSECUTIVE_FAILURES
-        if self.lost is None and (is_final or has_failed):
-            self.lost = reason
-            LOG.error("no more requests to %s: %s", self.endpoint.url, reason)
 
 
 def encodable(request: Request) -> Request:
@@ -110,10 +64,9 @@ class RemoteEngine:
         self.name = api.service.engine
         self.batch_size = batch_size or REQUESTS_PER_SERVER * len(endpoints)
         self.calls = 0
-        self.servers = [Server(entry, api.connect(entry)) for entry in endpoints]
-        missing = {row.adaptation for row in quirks_of(api.name) if row.errors is None} - {""}
-        for server in self.servers:
-            server.adaptations = missing | {OMITTED + name for name in api.options.omit}
+        adaptations = {row.adaptation for row in quirks_of(api.name) if row.errors is None} - {""}
+        adaptations |= {OMITTED + name for name in api.options.omit}
+        self.servers = [Server(e, api.connect(e), set(adaptations)) for e in endpoints]
         self._images: ByteCache[str] = ByteCache(MAX_IMAGE_CACHE_BYTES)
         # Of each dialogue: the number of messages, the images, and the largest number of prompt tokens so far.
         self._prompts: dict[str, tuple[int, list[str], int]] = {}
@@ -134,26 +87,19 @@ class RemoteEngine:
         """Return a reply for every request, in the same order."""
 
         async def all_replies() -> list[Reply]:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._reply(request)) for request in requests]
-            return [task.result() for task in tasks]
+            return await asyncio.gather(*map(self._reply, requests))
 
-        try:
-            return asyncio.run_coroutine_threadsafe(all_replies(), self._loop).result()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        return asyncio.run_coroutine_threadsafe(all_replies(), self._loop).result()
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Send requests; `ready` returns their replies."""
         self._in_flight += len(requests)
         for request in requests:
+            future = asyncio.run_coroutine_threadsafe(self._reply(request), self._loop)
+            future.add_done_callback(partial(self._put_completed, request))
 
-            def complete(future: Future[Reply], request: Request = request) -> None:
-                self._completed.put((request, future))
-
-            asyncio.run_coroutine_threadsafe(self._reply(request), self._loop).add_done_callback(
-                complete
-            )
+    def _put_completed(self, request: Request, future: Future[Reply]) -> None:
+        self._completed.put((request, future))
 
     def ready(self, timeout: float | None = None) -> Iterator[tuple[Request, Reply]]:
         """Wait for at least one submitted request to complete, and yield all completed ones.
@@ -221,7 +167,7 @@ class RemoteEngine:
 
         Raises EngineError if all servers are lost.
         """
-        alive = [server for server in self.servers if server.is_alive]
+        alive = [server for server in self.servers if server.lost is None]
         if not alive:
             reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
             reasons = "; ".join([reasons, *(lost.note for lost in self.servers if lost.note)])
@@ -284,14 +230,14 @@ class RemoteEngine:
         Temporary faults are retried after a delay.
         """
         api, retries = self.api, 0
-        request = await self._in_thread(encodable, request)
+        request = await self._loop.run_in_executor(self._encoders, encodable, request)
         while True:
             server = self._server_of(request.dialogue_id)
-            applied = frozenset(server.adaptations)
+            applied = set(server.adaptations)
             moves_system = SYSTEM_IN_USER in applied and has_system(request)
             asked = system_in_user(request) if moves_system else request
-            sent = await self._in_thread(self._prepare, asked)
-            if not server.is_alive:  # lost in the meantime
+            sent = await self._loop.run_in_executor(self._encoders, self._prepare, asked)
+            if server.lost is not None:  # in the meantime
                 continue
             if (pause := server.not_before - self._loop.time()) > 0:
                 await asyncio.sleep(pause)
@@ -303,25 +249,21 @@ class RemoteEngine:
             try:
                 text = await self._deliver(server, asked, seed, sent, fields)
                 answer = self._read(text, request, server.endpoint)
-            except Exception as failure:  # noqa: BLE001 - `of` raises errors of this program
-                error = ApiError.of(failure)
-                if self._adapt_to_error(server, error, fields, asked, applied):
+            except ApiError as error:
+                if server.adapt(error, fields, asked, applied, api):
                     continue
-                if error.fault.is_temporary and retries < api.options.retries:
+                if error.fault is Fault.FILTERED:
+                    events.append(CONTENT_FILTER)
+                elif error.fault.is_temporary and retries < api.options.retries:
                     events.append("retried")
                     await self._back_off(server, error, request, retries)
                     retries += 1
                     continue
-                is_filtered = error.fault is Fault.FILTERED
-                if is_filtered:
-                    events.append(CONTENT_FILTER)
-                else:
-                    self._record_error(server, error)
-                if server.lost is None or is_filtered:
-                    raise RequestError(error.report(server.endpoint)) from error.__cause__
-                events.append("retried")
-                retries = 0
-                continue
+                elif server.record_failure(error):
+                    events.append("retried")
+                    retries = 0
+                    continue
+                raise RequestError(error.report(server.endpoint)) from error.__cause__
             finally:
                 self._running -= 1
             server.record_success()
@@ -331,11 +273,7 @@ class RemoteEngine:
 
     def _read(self, text: str, request: Request, endpoint: Endpoint) -> Reply:
         """Parse the body of a response. Raises ApiError if it is not a complete reply."""
-        try:
-            body = parse_json(text)
-            answer = None if is_deeper(body, MAX_REPLY_DEPTH) else self.api.read(body, request)
-        except ValueError:
-            answer = None
+        answer = self.api.read(parse_body(text), request)
         if answer is None:
             excerpt = first_words(text, endpoint.secrets)
             raise ApiError(f"the response is incomplete: {excerpt!r}", failure="unreadable")
@@ -345,7 +283,8 @@ class RemoteEngine:
         self, server: Server, request: Request, seed: int, messages: Messages, fields: Fields
     ) -> str:
         """Send a request unchanged, and return the body of the response."""
-        return await self.api.send(server.client, messages, fields)
+        async with sdk_call(self.api.options.timeout):
+            return await self.api.send(server.client, messages, fields)
 
     async def _back_off(
         self, server: Server, error: ApiError, request: Request, retries: int
@@ -364,52 +303,13 @@ class RemoteEngine:
         LOG.info("%s: %s (%s); retry in %.1f s", url, error.fault.value, reason, delay)
         await asyncio.sleep(delay)
 
-    def _adapt_to_error(
-        self,
-        server: Server,
-        error: ApiError,
-        fields: Mapping[str, Any],
-        request: Request,
-        applied: frozenset[str],
-    ) -> bool:
-        """Adapt a server's requests to what it rejects; return whether the rejected request can be sent again."""
-        if error.status not in ADAPTABLE or error.fault is Fault.TOO_LONG:
-            return False
-        event = find_adaptation(error.body, fields, request, self.api)
-        if event is None or event in applied:
-            return False
-        if event not in server.adaptations:
-            server.adaptations.add(event)
-            reason = error.describe(server.endpoint)
-            LOG.warning("%s: %s from now on, because of %s", server.endpoint.url, event, reason)
-        return True
-
-    @staticmethod
-    def _record_error(server: Server, error: ApiError) -> None:
-        """Record a failed request; abandon the server immediately if no other request can succeed."""
-        fault = error.fault
-        is_final = fault.is_final or error.failure == "unreachable"
-        if fault in (Fault.REQUEST, Fault.TOO_LONG) and server.answered:
-            return  # a problem of this request, such as its length
-        reason = error.describe(server.endpoint)
-        if fault is Fault.EXHAUSTED:
-            reason = f"{fault.value}: {reason}"
-        server.record_failure(reason, is_final=is_final)
-
-    async def _in_thread(self, prepare: Callable[[Request], T], request: Request) -> T:
-        """Prepare a request; any error, such as that of an image file, is a RequestError."""
-        try:
-            return await self._loop.run_in_executor(self._encoders, prepare, request)
-        except Exception as error:
-            raise RequestError(f"the prompt could not be prepared: {error}") from error
-
     def _prepare(self, request: Request) -> list[dict[str, Any]]:
-        """Return the converted messages of a request. Raises any error that an image causes."""
+        """Return the converted messages of a request. Raises RequestError if an image cannot be read."""
 
         def image(file: str) -> str:
             encoded = self._images.get(file, request.dialogue_id)
             if encoded is None:
-                encoded = png_base64(request.load_image(file))
+                encoded = encode_image(request, file)
                 self._images.put(file, encoded, len(encoded), request.dialogue_id)
             return encoded
 

@@ -5,35 +5,45 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from render_agent.engines.remote.phrases import (
     CUT_OFF,
     LASTING,
     MAX_ERROR_CHARS,
+    QUOTES,
     status_in_words,
 )
 from render_agent.util.safe_parse import parse_json
 
 SERVER_FAULT = 500  # status of a fault without a code; such requests are retried
 BAD_REQUEST = 400
-MAX_DEPTH = 6  # maximum nesting of an error message in lists and objects
+MAX_BODY_DEPTH = 100  # nesting of a response, which is handled recursively
+MAX_MESSAGE_DEPTH = 6  # nesting of an error message in lists and objects
 
 # Keys of errors that contain their message, or an object with it.
 MESSAGES = "error detail message msg errors error_msg base_resp status_msg".split()
-
-END_OF_STREAM = re.compile(rb"(?m)^data: ?\[DONE\]")
-
 # Keys of responses that contain a reply or a list of models.
 PAYLOADS = ("choices", "content", "candidates", "output", "promptFeedback", "data")
 
+END_OF_STREAM = re.compile(rb"(?m)^data: ?\[DONE\]")
 STATUS_CODE = re.compile("[45][0-9]{2}")
+WHOLE = ("role", "id", "type", "name")  # values that some servers repeat in every delta
 
-# Where Ollama and llama.cpp quote the model's call that they could not parse.
-OLLAMA_QUOTE = ("error parsing tool call: raw='", "', err=")
-LLAMA_QUOTE = re.compile(r"failed to parse input at pos \d{1,9}: ", re.IGNORECASE)
+
+def parse_body(text: str) -> Any:
+    """Return the JSON value of a body; None if it is invalid or nested too deeply."""
+    try:
+        body = parse_json(text)
+    except ValueError:
+        return None
+    level = [body]
+    for _ in range(MAX_BODY_DEPTH):
+        level = [part for part in level if isinstance(part, dict | list)]
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [each for part in inner for each in part]
+    return None if level else body
 
 
 def normalize(status: int, body: bytes) -> tuple[int, bytes]:
@@ -45,10 +55,7 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
     body = body.removeprefix(BOM_UTF8)
     if status == 200 and body.lstrip()[:8].startswith((b"data:", b"event:", b":")):
         body = _join_chunks(body)
-    try:
-        content = parse_json(body.decode("utf-8", "replace"))
-    except ValueError:
-        content = None
+    content = parse_body(body.decode("utf-8", "replace"))
     if reply := _unparsed_reply(content):
         choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
         return 200, json.dumps({"choices": [choice]}).encode()
@@ -56,28 +63,22 @@ def normalize(status: int, body: bytes) -> tuple[int, bytes]:
         message = error_message(content)
         if any(meaning.is_in(message) for meaning in LASTING):
             return BAD_REQUEST, body
-    if status != 200:
-        return status, body
-    error = _error_in(content)
-    if error is not None:
+    if status == 200 and (error := _error_in(content)) is not None:
         return _status_of(error), json.dumps({"error": error}).encode()
     return status, body
 
 
-def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
+def error_message(body: Any, depth: int = MAX_MESSAGE_DEPTH) -> str:
     """Return the message of an error body of any known form; empty if it has none."""
     if isinstance(body, str):
         return body
-    if not depth:
-        return ""
-    if isinstance(body, list):
+    if isinstance(body, list) and depth:
         return "; ".join(filter(None, (error_message(part, depth - 1) for part in body[:3])))
-    if not isinstance(body, Mapping):
+    if not isinstance(body, Mapping) or not depth:
         return ""
     for key in MESSAGES:
         if message := error_message(body.get(key), depth - 1):
-            place = body.get("loc")
-            metadata = body.get("metadata")
+            place, metadata = body.get("loc"), body.get("metadata")
             if isinstance(metadata, Mapping) and isinstance(metadata.get("raw"), str):
                 return f"{message}: {metadata['raw']}"  # OpenRouter: what the provider said
             if key == "msg" and isinstance(place, list):
@@ -86,26 +87,23 @@ def error_message(body: Any, depth: int = MAX_DEPTH) -> str:
     return ""
 
 
-def named_fields(body: Any, depth: int = MAX_DEPTH) -> set[str]:
+def named_fields(body: Any, depth: int = MAX_MESSAGE_DEPTH) -> set[str]:
     """Return the request fields that an error body names in `param` or `loc`."""
     if isinstance(body, list) and depth:
         return {name for part in body[:8] for name in named_fields(part, depth - 1)}
     if not isinstance(body, Mapping) or not depth:
         return set()
-    names = {body["param"]} if isinstance(body.get("param"), str) else set()
-    if isinstance(body.get("loc"), list):
-        names |= {part for part in body["loc"] if isinstance(part, str)}
+    place = body.get("loc")
+    named = [body.get("param"), *(place if isinstance(place, list) else [])]
     inner = (body.get(key) for key in ("error", "detail", "errors"))
+    names = {name for name in named if isinstance(name, str)}
     return names.union(*(named_fields(part, depth - 1) for part in inner))
 
 
 def _choices(body: Any) -> list[Mapping[str, Any]]:
     choices = body.get("choices") if isinstance(body, Mapping) else None
-    return (
-        [choice for choice in choices if isinstance(choice, Mapping)]
-        if isinstance(choices, list)
-        else []
-    )
+    found = choices if isinstance(choices, list) else []
+    return [choice for choice in found if isinstance(choice, Mapping)]
 
 
 def _unparsed_reply(body: Any) -> str:
@@ -116,24 +114,21 @@ def _unparsed_reply(body: Any) -> str:
     if isinstance(error, Mapping) and isinstance(error.get("failed_generation"), str):
         return str(error["failed_generation"])  # Groq
     message = error_message(error)
-    start, end = OLLAMA_QUOTE
-    if start in message[:MAX_ERROR_CHARS]:
-        return message.partition(start)[2].rpartition(end)[0]
-    found = LLAMA_QUOTE.match(message)
-    return message[found.end() :] if found else ""
+    for start, end in QUOTES:
+        if match := re.search(start, message[:MAX_ERROR_CHARS], re.IGNORECASE):
+            quote = message[match.end() :]
+            return quote.rpartition(end)[0] if end else quote
+    return ""
 
 
 def _error_in(body: Any) -> Any:
     """Return the error inside a successful response, at its top or in a choice; None if there is none."""
     if isinstance(body, list):
-        return next(
-            filter(None, (_error_in(part) for part in body if isinstance(part, dict))), None
-        )
+        errors = (_error_in(part) for part in body if isinstance(part, dict))
+        return next(filter(None, errors), None)
     if not isinstance(body, Mapping):
         return None
-    if error := body.get("error") or next(
-        (c["error"] for c in _choices(body) if c.get("error")), None
-    ):
+    if error := next(filter(None, (part.get("error") for part in (body, *_choices(body)))), None):
         return error
     has_payload = body.get("object") != "error" and any(body.get(key) for key in PAYLOADS)
     return dict(body) if not has_payload and error_message(body) else None
@@ -144,8 +139,7 @@ def _status_of(error: Any) -> int:
     fields = error if isinstance(error, Mapping) else {}
     values = map(fields.get, ("code", "status", "status_code", "type"))
     codes = [str(value) for value in values if isinstance(value, int | str)]
-    status = next(filter(STATUS_CODE.fullmatch, codes), None)
-    if status is not None:
+    if status := next(filter(STATUS_CODE.fullmatch, codes), None):
         return int(status)
     words = status_in_words(" ".join(codes)) or status_in_words(error_message(error))
     return words or SERVER_FAULT
@@ -153,7 +147,7 @@ def _status_of(error: Any) -> int:
 
 def _join_chunks(stream: bytes) -> bytes:
     """Return the completion of an event stream as JSON: the deltas of every choice, joined."""
-    deltas: dict[int, list[dict[str, Any]]] = {}
+    deltas: dict[int, list[Any]] = {}
     reasons: dict[int, Any] = {}
     usage = None
     for chunk in _events(stream):
@@ -170,54 +164,37 @@ def _join_chunks(stream: bytes) -> bytes:
         return stream  # of another API
     end = None if END_OF_STREAM.search(stream) else CUT_OFF
     choices = [
-        {"message": _join(deltas[index]), "finish_reason": reasons[index] or end}
+        {"message": _join("message", deltas[index]), "finish_reason": reasons[index] or end}
         for index in sorted(deltas)
     ]
     return json.dumps({"choices": choices, "usage": usage}).encode()
 
 
-def _join(deltas: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Join deltas of an object in linear time: texts and lists are joined, of other values the first one counts."""
-    values: dict[str, list[Any]] = {}
-    for delta in deltas:
-        for key, value in delta.items():
-            if value:
-                values.setdefault(key, []).append(value)
-    return {key: _join_values(key, parts) for key, parts in values.items()}
-
-
-def _join_values(key: str, parts: list[Any]) -> Any:
-    is_text = all(isinstance(part, str) for part in parts)
-    if is_text and key not in ("role", "id", "type", "name"):  # some servers repeat these
+def _join(key: str, parts: list[Any]) -> Any:
+    """Join the deltas of a value in linear time: texts, objects and lists; of other values the first one counts."""
+    if key not in WHOLE and all(isinstance(part, str) for part in parts):
         return "".join(parts)
-    if key == "function" and all(isinstance(part, dict) for part in parts):
-        return _join(parts)
-    if all(isinstance(part, list) for part in parts):
-        pieces = [piece for part in parts for piece in part]
-        return _join_calls(pieces) if key == "tool_calls" else pieces
-    return parts[0]
-
-
-def _join_calls(deltas: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of deltas, which refer to them by index; a delta without one is a call of its own."""
-    calls: dict[Any, list[dict[str, Any]]] = {}
-    numbers = count()
-    for delta in deltas:
-        if isinstance(delta, dict):
-            index = delta.get("index")
-            key = index if isinstance(index, int) else f"call {next(numbers)}"
-            calls.setdefault(key, []).append(delta)
-    return [_join(parts) for parts in calls.values()]
+    if all(isinstance(part, dict) for part in parts):
+        values: dict[str, list[Any]] = {}
+        for part in parts:
+            for name, value in part.items():
+                values.setdefault(name, []).extend([value] if value else [])
+        return {name: _join(name, found) for name, found in values.items() if found}
+    if not all(isinstance(part, list) for part in parts):
+        return parts[0]
+    pieces = [piece for part in parts for piece in part]
+    if key != "tool_calls":
+        return pieces
+    calls: dict[Any, list[Any]] = {}  # a delta without an index is a call of its own
+    for number, piece in enumerate(piece for piece in pieces if isinstance(piece, dict)):
+        index = piece.get("index")
+        calls.setdefault(index if isinstance(index, int) else f"call {number}", []).append(piece)
+    return [_join("call", call) for call in calls.values()]
 
 
 def _events(stream: bytes) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an event stream."""
     for line in re.split("[\r\n]+", stream.decode("utf-8", "replace")):
-        if not line.startswith("data:"):
-            continue
-        try:
-            chunk = parse_json(line[5:])
-        except ValueError:
-            continue  # [DONE]
+        chunk = parse_body(line[5:]) if line.startswith("data:") else None
         if isinstance(chunk, dict):
             yield chunk
