@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from importlib.util import find_spec
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Literal
 
 from render_agent.errors import SetupError, UsageError
@@ -121,34 +119,6 @@ def package(kind: Kind, name: str) -> str | None:
     entry = _entry(kind, name)
     is_own = entry.dist is not None and entry.dist.name.replace("-", "_") == OWN_PACKAGE
     return None if is_own else _package(entry)
-
-
-def package_files(kind: Kind, name: str) -> dict[str, dict[str, Path]]:
-    """Return the files that a package's part is made of, by package and by name in it; empty for built-in parts.
-
-    These are the files of the part's top-level module, and the Python files that its package installed.
-    """
-    if package(kind, name) is None:
-        return {}
-    entry = _entry(kind, name)
-    top = entry.module.partition(".")[0]
-    spec = find_spec(top)
-    files: dict[str, Path] = {}
-    if spec is not None and spec.origin is not None:  # None for a folder shared by several packages
-        origin = Path(spec.origin)
-        paths = origin.parent.rglob("*") if spec.submodule_search_locations else [origin]
-        files |= {str(path.relative_to(origin.parent)): path for path in paths}
-    if entry.dist is not None:
-        for file in entry.dist.files or ():
-            if file.suffix == ".py":
-                path = Path(str(entry.dist.locate_file(file)))
-                files.setdefault(str(file).removeprefix(f"{top}/"), path)
-    files = {
-        name: path
-        for name, path in files.items()
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    return {"an unknown package" if entry.dist is None else entry.dist.name: files}
 
 
 def _entry(kind: Kind, name: str) -> EntryPoint:

@@ -87,6 +87,10 @@ class Turn(Struct, frozen=True):
     sha256: dict[ImageFile, Digest] = {}
     """Image file -> SHA-256, for every image that the turn mentions."""
     scan: tuple[str, ...] = ()  # in the first turn: how the scan was read, and the assumptions made
+    scan_files: dict[str, Digest | None] = {}
+    """In the first turn: path -> SHA-256 of the other files that reading the scan opened, such as textures; None for files
+    that do not exist.
+    """
     probe: Probe | None = None
     """The model's beliefs after the turn; None if they were not requested."""
     blocks: Blocks = ()

@@ -165,4 +165,4 @@ def model_file(config: RunConfig, digests: Digests) -> InputFile | None:
         return None
     number = len(digest.split())  # old runs recorded only the weights
     current_digest = " ".join((model_digest(describe_model(model)) or "").split()[:number])
-    return InputFile("models", model, "model", current_digest)
+    return InputFile("models", model, current_digest)

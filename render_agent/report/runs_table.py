@@ -100,7 +100,7 @@ def _status(group: RunGroup) -> str:
 def _side(runs: Sequence[RunData], results: Mapping[str, Any]) -> Side:
     """Return the runs of a row as one side of a comparison."""
     inputs = {
-        _id(runs, run, state.id): question_inputs(run.record, state.question)
+        _id(runs, run, state.id): question_inputs(run.record, state)
         for run in runs
         for state in run.states
     }

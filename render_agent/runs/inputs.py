@@ -1,22 +1,24 @@
-"""Compares the inputs of runs by SHA-256: finds those that have changed since a run started, and those that differ
-between runs.
+"""The manifest of a run, `sha256` in its `config.json`: everything that it was made from, by SHA-256.
 
-Different inputs are an error when results are combined, and a caveat when something is derived from them again.
+Different inputs are an error when a run is resumed or combined with others, and a caveat when something is derived from
+it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.question import Question
-from render_agent.engines.make_engine import model_digest
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import LogLine, Turn
+from render_agent.engines.make_engine import model_digest, model_file
 from render_agent.options import RunConfig
+from render_agent.runs.build import Parts
 from render_agent.score.comparison import QuestionInputs
-from render_agent.tasks.input_files import Digests, digests_of, files_of_scan
+from render_agent.tasks.choice import Choice
+from render_agent.tasks.input_files import InputFile, annotation_files, scan_paths
 from render_agent.tasks.selection import undivided_questions
 from render_agent.util.display import first_names
 
@@ -26,7 +28,7 @@ QUESTIONS = "questions.jsonl"  # key of the SHA-256 of the questions in the run 
 INPUT_NOUNS = {
     "questions": "question file",
     "annotations": "annotation file",
-    "scans": "scan",
+    "scans": "scan file",
     "verifiers": "verifier",
     "models": "model",
     "policies": "policy",
@@ -35,47 +37,55 @@ INPUT_NOUNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedInput:
-    """An input file that has changed since the run started."""
-
-    section: str  # its key under `sha256` in `config.json`
-    name: str
-    is_missing: bool = False  # True if the file no longer exists
-
-    def __str__(self) -> str:
-        if self.is_missing:
-            return f"{self.name} is missing"
-        return f"{self.name} has changed since the run started (different SHA-256)"
-
-
-def recorded_inputs(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the SHA-256 of the inputs of a run by section and name, from its `config.json`."""
+def recorded_inputs(record: Mapping[str, Any], lines: Iterable[LogLine] = ()) -> dict[str, Any]:
+    """Return the SHA-256 of the inputs of a run by section and name, from its `config.json` and its log."""
     digests: dict[str, Any] = dict(record["sha256"])
     engine = record["engine"]
     if "models" not in digests and (digest := model_digest(engine)) is not None:
         digests["models"] = {str(engine["model"]): digest}
+    digests["packages"] = record.get("packages", {})  # with versions instead of SHA-256
+    opened = {n: digest for line in lines for n, digest in scan_files_of(line).items()}
+    if opened:
+        digests["scans"] = {**digests.get("scans", {}), **opened}
     return digests
 
 
-def changed_inputs(section: str, digests: Digests, names: Iterable[str]) -> list[ChangedInput]:
-    """Return the named files of a section that differ from their recorded SHA-256."""
-    paths = [Path(name) for name in names if digests.get(name) is not None]
-    return [
-        ChangedInput(section, str(path), digest is None)
-        for path, digest in digests_of(paths).items()
-        if digest != digests[str(path)]
-    ]
+def scan_files_of(line: LogLine) -> dict[str, str | None]:
+    """Return the SHA-256 of the files that a scan refers to, if they were opened in a turn."""
+    return line.scan_files if isinstance(line, Turn) else {}
 
 
-def scene_notes(changes: Sequence[ChangedInput]) -> list[str]:
+def part_inputs(
+    parts: Parts, questions: Sequence[Question], choices: Sequence[Choice] | None = None
+) -> Iterator[InputFile]:
+    """Yield the current state of what the parts of a run read; `choices` limits them."""
+    config, choices = parts.config, parts.choices if choices is None else choices
+    for choice in choices:
+        yield from choice.inputs(config, questions)
+    if any(choice.reads_boxes(config) for choice in choices):
+        yield from annotation_files(config, questions)
+    if model := model_file(config, parts.recorded.get("models", {})):
+        yield model
+
+
+def find_changed(files: Iterable[InputFile], recorded: Mapping[str, Any]) -> InputFile | None:
+    """Return the first file that differs from its record. Files of sections that an older run lacks are unchanged."""
+    for file in files:
+        if (digests := recorded.get(file.section)) is not None and file.differs(digests):
+            return file
+    return None
+
+
+def scene_notes(changes: Sequence[InputFile]) -> list[str]:
     """Return the caveats about scene-based results for scene files that have changed."""
     notes = []
     for section, results in (
         ("scans", "plans, 3D views and visibility of their scenes are omitted"),
         ("annotations", "object boxes of their scenes are omitted"),
     ):
-        names = [file.name for file in changes if file.section == section and not file.is_missing]
+        names = [
+            file.name for file in changes if file.section == section and file.digest is not None
+        ]
         if names:
             notes.append(
                 f"{first_names(names)} changed since the run started (different SHA-256): {results}"
@@ -119,7 +129,9 @@ def differing_files(inputs_of_runs: Sequence[Mapping[str, Any]]) -> list[dict[st
     }
     return [
         {
-            f"{INPUT_NOUNS[section]} {name}": f"SHA-256 {run[section][name].removeprefix('sha256:')[:12]}"
+            f"{INPUT_NOUNS[section]} {name}": run[section][name]
+            if section == "packages"
+            else f"SHA-256 {run[section][name].removeprefix('sha256:')[:12]}"
             for section, name in sorted(names)
             if run.get(section, {}).get(name)
         }
@@ -127,21 +139,17 @@ def differing_files(inputs_of_runs: Sequence[Mapping[str, Any]]) -> list[dict[st
     ]
 
 
-def scan_parts(questions: Iterable[Question]) -> dict[str, list[str]]:
-    """Return the files that a scene is read from besides its scan, by scan. Scans without such files are omitted."""
-    scans = sorted({question.scan for question in questions if question.scan is not None})
-    parts = {str(scan): [str(file) for file in files_of_scan(scan)[1:]] for scan in scans}
-    return {scan: files for scan, files in parts.items() if files}
-
-
-def question_inputs(record: Mapping[str, Any], question: Question) -> QuestionInputs:
+def question_inputs(record: Mapping[str, Any], state: QuestionState) -> QuestionInputs:
     """Return the identity of a question of a run: its text, and the SHA-256 of the files of its scene."""
+    question = state.question
     text = (question.text, *question.options, *question.answers, str(question.metric))
-    scans, scan = record["sha256"].get("scans", {}), str(question.scan)
-    if scans.get(scan) is None:  # a run without views, or a missing scan
+    scans = record["sha256"].get("scans", {})
+    if question.scan is None or scans.get(str(question.scan)) is None:  # no views, or no scan
         return QuestionInputs(text)
-    parts = record.get("scan_parts", {}).get(scan, ())
-    return QuestionInputs(text, {name: scans[name] for name in (scan, *parts) if name in scans})
+    of_older_run = record.get("scan_parts", {}).get(str(question.scan), ())
+    names = [*map(str, scan_paths(question.scan)), *of_older_run]
+    files = {name: scans[name] for name in names if name in scans}
+    return QuestionInputs(text, files | (scan_files_of(state.turns[0]) if state.turns else {}))
 
 
 def selection(config: RunConfig) -> list[str]:

@@ -5,31 +5,38 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
-from render_agent.engines.make_engine import model_digest, model_file
+from render_agent.engines.make_engine import model_digest
 from render_agent.engines.sight_check import CheckServers, SightRecord, sight_caveat
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
+from render_agent.options import RunConfig
 from render_agent.render.make_renderer import check_renderer
 from render_agent.runs.build import Parts
-from render_agent.runs.inputs import QUESTIONS, changed_inputs
+from render_agent.runs.inputs import (
+    INPUT_NOUNS,
+    QUESTIONS,
+    find_changed,
+    part_inputs,
+    scan_files_of,
+)
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.ground_truth import check_own_boxes
 from render_agent.tasks.input_files import (
-    Digests,
     InputFile,
+    Section,
     annotation_files,
-    digest_of_group,
+    digests_of,
     scan_files,
     sha256,
 )
@@ -84,65 +91,39 @@ def input_hashes(
 ) -> dict[str, dict[str, str | None]]:
     """Return the SHA-256 of all input files by section and name, for `config.json`."""
     config = parts.config
-    hashes: dict[str, dict[str, str | None]] = {
-        "questions": {str(file): sha256(file) for file in question_files(config)},
-        "annotations": {file.name: file.digest for file in annotation_files(config, questions)},
-        "scans": {},
-        "verifiers": {},
-        "models": {},
-        "policies": {},
-        "packages": {},
-    }
+    hashes: dict[str, dict[str, str | None]] = {section: {} for section in get_args(Section)}
     if (model := model_digest(engine)) is not None:
         hashes["models"][str(engine["model"])] = model
-    for file in _inputs(parts, questions):
+    boxes = annotation_files(config, questions)
+    for file in (*_question_files(config), *boxes, *part_inputs(parts, questions)):
         hashes[file.section][file.name] = file.digest
     return hashes
 
 
-def _inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
-    """Yield the files that the parts of a run read, and the packages that provide parts."""
-    for choice in parts.choices:
-        yield from choice.inputs(parts.config, questions)
-    yield from _package_inputs(parts, questions)
+def _question_files(config: RunConfig) -> list[InputFile]:
+    return [InputFile("questions", str(file), sha256(file)) for file in question_files(config)]
 
 
-def _package_inputs(parts: Parts, questions: Sequence[Question]) -> Iterator[InputFile]:
-    by_package: dict[str, dict[str, Path]] = {}
-    for kind, name in _provided_parts(parts, questions):
-        for package, files in registry.package_files(kind, name).items():
-            by_package.setdefault(package, {}).update(files)
-    for package, files in by_package.items():
-        yield InputFile("packages", package, "package", digest_of_group(files))
-
-
-def question_hashes(parts: Parts) -> dict[str, Digests]:
-    """Return the SHA-256 of the files that questions and changes are read from, before they are read.
+def selection_inputs(parts: Parts) -> list[InputFile]:
+    """Return the files that questions and changes are read from, before they are read.
 
     The result is empty if a file is missing, which is an error when the questions are chosen.
     """
-    config = parts.config
     with suppress(SetupError):
-        hashes: dict[str, Digests] = {
-            "questions": {str(f): sha256(f) for f in question_files(config)}
-        }
+        files = _question_files(parts.config)
         if parts.changes:  # counterparts depend on scans and object boxes
             questions = replace(parts, changes=()).questions()
-            for file in (*scan_files(questions), *annotation_files(config, questions)):
-                hashes[file.section] = {**hashes.get(file.section, {}), file.name: file.digest}
-        return hashes
-    return {}
+            files += [*scan_files(questions), *annotation_files(parts.config, questions)]
+        return files
+    return []
 
 
-def refuse_replaced(before: Mapping[str, Digests], after: Mapping[str, Any]) -> None:
-    """Raise SetupError if a file was replaced while questions were being chosen."""
-    for section, digests in before.items():
-        for name, digest in digests.items():
-            if after[section].get(name, digest) != digest:
-                raise SetupError(REPLACED.format(name))
-
-
-REPLACED = "{} was replaced while the run was starting (different SHA-256). Start a new run when it is complete."
+def refuse_replaced(files: Iterable[InputFile], recorded: Mapping[str, Any]) -> None:
+    """Raise SetupError if a file was replaced since the run started."""
+    if file := find_changed(files, recorded):
+        raise SetupError(
+            f"{file.name} was replaced while the run was starting (different SHA-256). Start a new run when it is complete."
+        )
 
 
 def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
@@ -150,17 +131,9 @@ def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
 
     Scenes are read, and checked, later.
     """
-    if not parts.recorded:  # an environment that records nothing
-        return
-    choices = [choice for choice in parts.choices if choice is not parts.image_stress]
-    files = [file for choice in choices for file in choice.inputs(parts.config, questions)]
-    files += _package_inputs(parts, questions)
-    if model := model_file(parts.config, parts.recorded.get("models", {})):
-        files.append(model)
-    for file in files:
-        digests = parts.recorded.get(file.section)
-        if digests is not None and file.differs(digests):
-            raise SetupError(REPLACED.format(file.name))
+    if parts.recorded:  # empty in an environment that records nothing
+        choices = [choice for choice in parts.choices if choice is not parts.image_stress]
+        refuse_replaced(part_inputs(parts, questions, choices), parts.recorded)
 
 
 def check_sight(parts: Parts, check_servers: CheckServers) -> list[SightRecord]:
@@ -182,37 +155,53 @@ def check_continued(
     """Check that a run can be resumed."""
     if not active:
         return
-    config = parts.config
+    config, recorded = parts.config, parts.recorded
     shown_questions = questions if parts.image_stress.reads_all_scans else active
-    unchecked = set(folder.recorded.get("verifiers", ()))
     check_machine(parts, shown_questions, at_hand=True)
+    files = [
+        *part_inputs(parts, shown_questions),
+        *_opened_files(folder, questions, shown_questions),
+    ]
+    names = {file.name for file in files}
+    files += [InputFile("verifiers", n, None) for n in recorded.get("verifiers", ()) if n not in names]  # fmt: skip
+    if file := find_changed(files, recorded):
+        raise _differs(file.name, INPUT_NOUNS[file.section], folder, is_missing=file.digest is None)
     for choice in parts.choices:
-        files = list(choice.inputs(config, shown_questions))
-        if not files:  # choices with unchanged files were checked when the run started
+        # choices with unchanged files were checked when the run started
+        if not (choice.reads_boxes(config) or any(choice.inputs(config, shown_questions))):
             choice.check(config, shown_questions)
             choice.check_at_hand(config)
-        for file in files:
-            unchecked.discard(file.name)
-            _refuse_changed(file, folder)
-    if unchecked:
-        raise _differs(min(unchecked), "verifier file", folder, is_missing=True)
-    policies = folder.recorded.get("policies", {})
-    for module in changed_inputs("policies", policies, policies):  # missing ones, too
-        raise _differs(module.name, "module of the policy", folder, is_missing=module.is_missing)
-    for file in _package_inputs(parts, questions):
-        _refuse_changed(file, folder)
-    if model := model_file(config, folder.recorded.get("models", {})):
-        _refuse_changed(model, folder)
+    for part, package in packages(parts, questions).items():
+        if (before := recorded["packages"].get(part, package)) != package:
+            raise SetupError(
+                f"{part} is of {package}, but {folder.name} started with {before}. Install that version, or start a new"
+                " run."
+            )
     wording = parts.prompt.wording
     if folder.record["wording"]["sha256"] != wording.sha256:
         raise _differs(str(wording.file), "dialogue wording", folder)
     digest = prompt_digest(parts)
     # The code that composes the prompt has changed.
-    if folder.recorded.get("prompt", digest) != digest:
+    if recorded.get("prompt", digest) != digest:
         raise SetupError(
             f"the prompt is not the one that {folder.name} started with (different SHA-256). Resume it with render_agent"
             f" {folder.record['program']}, or start a new run."
         )
+
+
+def _opened_files(
+    folder: RunData, questions: Sequence[Question], shown_questions: Sequence[Question]
+) -> Iterator[InputFile]:
+    """Yield the current state of the other files that were opened to read the scans of the questions to be shown."""
+    scans = {question.scan for question in shown_questions}
+    ids = {question.id for question in questions if question.scan in scans}
+    of_older_run = folder.record.get("scan_parts", {})
+    names = {name for scan in scans for name in of_older_run.get(str(scan), ())}
+    for line in folder.turns:
+        if line.question_id in ids:
+            names |= scan_files_of(line).keys()
+    for path, digest in digests_of(map(Path, sorted(names))).items():
+        yield InputFile("scans", str(path), digest)
 
 
 def prompt_digest(parts: Parts) -> str:
@@ -266,12 +255,6 @@ def check_questions(folder: RunData, content: bytes | None = None) -> None:
             f"the questions that the options of {folder.name} select are not those that it started with. Restore"
             f" {', '.join(map(str, question_files(folder.config)))}, or start a new run."
         )
-
-
-def _refuse_changed(file: InputFile, folder: RunData) -> None:
-    digests = folder.recorded.get(file.section)
-    if digests is not None and file.differs(digests):
-        raise _differs(file.name, file.kind, folder, is_missing=file.digest is None)
 
 
 def _differs(file: str, kind: str, folder: RunData, *, is_missing: bool = False) -> SetupError:

@@ -22,8 +22,6 @@ from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
 from render_agent.runs.inputs import (
     QUESTIONS,
-    ChangedInput,
-    changed_inputs,
     recorded_inputs,
     scene_notes,
 )
@@ -40,7 +38,7 @@ from render_agent.runs.machines import machine_note
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.input_files import digests_of, sha256
+from render_agent.tasks.input_files import InputFile, Section, changed_files, digests_of, sha256
 from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.contained_paths import check_links, image_path
 from render_agent.util.display import count_noun, first_names
@@ -89,7 +87,7 @@ class RunData:
 
     def reload(self) -> None:
         """Discard the questions, turns and results that were read."""
-        for name in vars(self).keys() - {"path", "name", "record", "recorded", "config", "parts"}:
+        for name in vars(self).keys() - {"path", "name", "record", "config"}:
             del vars(self)[name]
         self.finished = (self.path / "results.json").is_file()
 
@@ -161,32 +159,31 @@ class RunData:
     @cached_property
     def recorded(self) -> dict[str, Any]:
         """SHA-256 of the inputs by section and name; older runs lack some sections."""
-        return recorded_inputs(self.record)
+        return recorded_inputs(self.record, self.turns)
 
     @cached_property
-    def changed_questions(self) -> ChangedInput | None:
+    def changed_questions(self) -> InputFile | None:
         """The file `questions.jsonl` if its questions differ from those at the start of the run; None in older runs."""
         digest, file = self.recorded.get(QUESTIONS), self.path / QUESTIONS
         if digest is None or not file.is_file() or sha256(file) == digest:
             return None
         if hashlib.sha256(questions_text(self._read_questions())).hexdigest() == digest:
             return None  # only ignored keys were added
-        return ChangedInput("questions", str(file))
+        return InputFile("questions", str(file), sha256(file))
 
     @cached_property
-    def changed_annotations(self) -> list[ChangedInput]:
+    def changed_annotations(self) -> list[InputFile]:
         """The annotation files that have changed since the run started. They are not used."""
-        digests = self.recorded.get("annotations", {})
-        return self._warn_of(changed_inputs("annotations", digests, digests))
+        return self._changed_files("annotations")
 
     @cached_property
-    def changed_scans(self) -> list[ChangedInput]:
+    def changed_scans(self) -> list[InputFile]:
         """The scans, and files of scans, that have changed since the run started. They are not used."""
-        digests = self.recorded.get("scans", {})
-        return self._warn_of(changed_inputs("scans", digests, digests))
+        return self._changed_files("scans")
 
-    def _warn_of(self, changes: list[ChangedInput]) -> list[ChangedInput]:
-        """Warn of changed files, and return them."""
+    def _changed_files(self, section: Section) -> list[InputFile]:
+        """Return the changed files of scenes, and warn of them."""
+        changes = changed_files(section, self.recorded.get(section, {}))
         for note in scene_notes(changes):
             logger.warning("%s: %s", self.name, note)
         return changes
@@ -196,7 +193,7 @@ class RunData:
         changes = [] if self.changed_questions is None else [self.changed_questions]
         if scenes:
             of_scenes = [*self.changed_scans, *self.changed_annotations]
-            changes += [file for file in of_scenes if not file.is_missing]
+            changes += [file for file in of_scenes if file.digest is not None]
         if changes:
             raise RunLogError(f"{changes[0]}. Restore it, or omit {self.path}.", "changed")
 

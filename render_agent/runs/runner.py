@@ -41,7 +41,7 @@ from render_agent.runs.build import (
 )
 from render_agent.runs.cost.budget import Budget, check_max_cost, price_of
 from render_agent.runs.failures import Failures
-from render_agent.runs.inputs import QUESTIONS, scan_parts, selection
+from render_agent.runs.inputs import QUESTIONS, selection
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
@@ -57,8 +57,8 @@ from render_agent.runs.preflight import (
     input_hashes,
     packages,
     prompt_digest,
-    question_hashes,
     refuse_replaced,
+    selection_inputs,
 )
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.turn import TurnTaker
@@ -237,7 +237,7 @@ def start_run(
 ) -> Run:
     """Create a new run in a new folder."""
     parts = build(config)
-    before = question_hashes(parts)
+    before = selection_inputs(parts)
     questions, engine = check(parts, describe)
     parts = replace(parts, price=price_of(config, engine["model"]))
     run_record = record(parts, questions, engine)
@@ -293,6 +293,7 @@ def resume_run(
         reject_code(parts.config, str(folder.path / "config.json"))
     log = RunLog(folder.path)
     try:
+        parts = replace(parts, recorded=folder.recorded)  # the log is read once it is locked
         questions = _continued_questions(folder)
         if not folder.has_questions:  # the run was killed before they were written
             log.write_questions(questions)
@@ -321,6 +322,7 @@ def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, 
     """Return the parts and questions of a run that would be resumed. Checks what `resume_run` does; writes nothing."""
     parts = _continued_parts(folder, changes)
     check_unlocked(folder.path)
+    parts = replace(parts, recorded=folder.recorded)
     questions = _continued_questions(folder)
     turns = parts.config.max_turns
     states = [QuestionState(q, NO_SCENES, turns, blind=parts.blind) for q in questions]
@@ -337,7 +339,7 @@ def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> Parts:
     if "prices" in changes or "price" not in folder.record:
         price = find_price(folder.model, config.prices)
     check_max_cost(config, price, folder.model)
-    parts = replace(build(config), recorded=folder.recorded, price=price)
+    parts = replace(build(config), price=price)
     packages(parts)  # fail early if one is missing
     return parts
 
@@ -398,7 +400,6 @@ def record(
             **(parts.recorded or input_hashes(parts, questions, engine)),
         },
         "price": to_plain(parts.price),
-        "scan_parts": scan_parts(questions),
         **({} if config.shard is None else {"selection": selection(config)}),
     }
 

@@ -126,6 +126,7 @@ class TurnTaker:
             events=(*cost.events, *plan.events, *([RESTATED] if restated else [])),
             evidence=evidence,
             scan=observation.scan,
+            scan_files={**observation.scan_files},
             blocks=blocks,
             restated=restated,
             readings=tuple(filter(None, (*readings, reading))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ class Scene:
     """Remarks about how the file was read (such as a missing alignment), one sentence each."""
     frame: FileFrame = field(default_factory=FileFrame)
     """How the coordinates of the file were interpreted."""
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    """SHA-256 of the other files that its reader opened, by path; None for files that do not exist."""
     cut_from: int | None = None  # number of faces before they were subdivided to shade them
 
     @property

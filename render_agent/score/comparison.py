@@ -40,7 +40,8 @@ class QuestionInputs:
         ours, theirs = dict(self.files), dict(other.files)
         if sorted(map(str, ours.values())) == sorted(map(str, theirs.values())):
             return []  # the same files, possibly in another folder
-        names = [*ours, *(name for name in theirs if name not in ours)]
+        # older runs recorded files that were not opened, too
+        names = [name for name in ours if name in theirs] or [*ours, *theirs]
         return [name for name in names if ours.get(name) != theirs.get(name)]
 
 

@@ -22,8 +22,12 @@ class Choice:
     def check_at_hand(self, config: RunConfig) -> None:
         """Check that models and clusters used by this process are available."""
 
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Return True if the component reads the object boxes of the scenes."""
+        return False
+
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the files that the component reads, with their current digests."""
+        """Return the other files that the component reads, with their current digests."""
         return ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:

@@ -20,13 +20,12 @@ from render_agent.errors import SceneError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.scans.formats.axis_alignment import alignment_file
 from render_agent.scans.instances import instance_files
+from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import facts_files
 from render_agent.util.processes import count_cores
 
 # keys below `sha256` in config.json
-Section = Literal[
-    "questions", "annotations", "scans", "verifiers", "models", "policies", "packages"
-]
+Section = Literal["questions", "annotations", "scans", "verifiers", "models", "policies"]
 
 Digests = Mapping[str, str | None]
 """SHA-256 by path or name; None for a file that does not exist."""
@@ -47,21 +46,19 @@ class InputFile:
 
     section: Section
     name: str  # path, or a name for a group of files
-    kind: str  # noun for error messages, such as "scan"
     digest: str | None  # SHA-256; None if the file is missing
     may_appear: bool = False
     """True if a run can be resumed even if the file was missing or unrecorded before."""
-    may_be_unrecorded: bool = False
-    """True if a run can be resumed even if the file was unrecorded, as in older versions."""
 
     def differs(self, digests: Digests) -> bool:
-        """Return True if the file differs from that at the start of the run."""
-        previous = digests.get(self.name)
-        if self.may_appear and previous is None:
-            return False
-        if self.may_be_unrecorded and self.name not in digests:
-            return False
-        return previous != self.digest
+        """Return True if the file differs from its record."""
+        recorded = digests.get(self.name)
+        return recorded != self.digest and not (self.may_appear and recorded is None)
+
+    def __str__(self) -> str:
+        if self.digest is None:
+            return f"{self.name} is missing"
+        return f"{self.name} has changed since the run started (different SHA-256)"
 
 
 def sha256(path: Path, stop: Event | None = None) -> str:
@@ -110,12 +107,6 @@ def digest_of(path: Path, stop: Event | None = None) -> str | None:
     return sha256(path, stop) if path.is_file() else None
 
 
-def digest_of_group(files: Mapping[str, Path]) -> str:
-    """Return one SHA-256 for several files by name."""
-    lines = sorted(f"{name} {sha256(path)}\n" for name, path in files.items())
-    return hashlib.sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
-
-
 def digests_of(paths: Iterable[Path]) -> dict[Path, str | None]:
     """Hash files in several threads, and return their SHA-256."""
     path_list, stop = list(paths), Event()
@@ -128,32 +119,22 @@ def digests_of(paths: Iterable[Path]) -> dict[Path, str | None]:
             raise
 
 
-def files_of_scan(scan: Path) -> list[Path]:
-    """Return the files that a scene is read from, whether or not they exist: the scan, its alignment and textures."""
-    from render_agent.scans.formats.companions import companion_files  # imports readers
-
+def scan_paths(scan: Path) -> list[Path]:
+    """Return a scan and its alignment, whether or not they exist."""
     alignment = alignment_file(scan)
-    return [scan, *([] if alignment is None else [alignment]), *companion_files(scan)]
+    return [scan] if alignment is None else [scan, alignment]
 
 
 def scan_files(questions: Iterable[Question]) -> list[InputFile]:
-    """Return the files that scenes are read from: scans, their alignments, and the textures they refer to.
+    """Return the scans and their alignments. The turn log records the other files that reading a scan opens.
 
-    A missing scan may be added later. Other files may not, because they would change scenes that were already rendered.
+    A missing scan may be added later. An alignment may not, because it would change scenes that were already rendered.
     """
     scans = {question.scan for question in questions if question.scan is not None}
-    parts = {file for scan in scans for file in files_of_scan(scan)}
-    alignments = {alignment_file(scan) for scan in scans}
+    paths = {path for scan in scans for path in scan_paths(scan)}
     return [
-        InputFile(
-            "scans",
-            str(file),
-            "scan" if file in scans else "alignment" if file in alignments else "part of a scan",
-            digest,
-            may_appear=file in scans,
-            may_be_unrecorded=file not in alignments,
-        )
-        for file, digest in digests_of(sorted(parts)).items()
+        InputFile("scans", str(path), digest, may_appear=path in scans)
+        for path, digest in digests_of(sorted(paths)).items()
     ]
 
 
@@ -161,30 +142,30 @@ def instance_labels(questions: Iterable[Question]) -> list[InputFile]:
     """Return the instance label files next to the scans."""
     scans = {question.scan for question in questions if question.scan is not None}
     files = sorted(file for scan in scans for file in instance_files(scan))
-    return [InputFile("scans", str(file), "label file", sha256(file)) for file in files]
+    return [InputFile("scans", str(file), sha256(file)) for file in files]
 
 
 def annotation_files(config: RunConfig, questions: Sequence[Question]) -> list[InputFile]:
     """Return the files with object boxes of the questions' scenes."""
-    return [
-        InputFile("annotations", str(file), "annotation file", sha256(file))
-        for file in facts_files(questions, config)
-    ]
+    files = facts_files(questions, config)
+    return [InputFile("annotations", str(file), sha256(file)) for file in files]
 
 
-def changed_files(files: Iterable[Path], digests: Digests) -> list[Path]:
-    """Return the files that differ from their recorded SHA-256, ignoring files without a record."""
-    with_record = [file for file in files if str(file) in digests]
-    current = digests_of(with_record)
-    return [file for file in with_record if current[file] != digests[str(file)]]
+def changed_files(section: Section, digests: Digests) -> list[InputFile]:
+    """Return the files of a section that differ from their record; files that were missing are ignored."""
+    paths = [Path(name) for name, digest in digests.items() if digest is not None]
+    files = [InputFile(section, str(path), digest) for path, digest in digests_of(paths).items()]
+    return [file for file in files if file.differs(digests)]
 
 
-def check_scene(files: Iterable[Path], digests: Digests) -> None:
-    """Raise SceneError if a file of a scene differs from its record.
+def check_scene(scene: Scene, files: Iterable[Path], digests: Digests) -> None:
+    """Raise SceneError if `files`, or others that reading the scene opened, differ from their record, if they have one.
 
     Call it after reading the scene, so that the SHA-256 is that of the bytes that were read.
     """
-    if changes := changed_files(files, digests):
-        raise SceneError(
-            f"{changes[0]} has changed since the run started (different SHA-256). Restore it, or start a new run."
-        )
+    current = digests_of(file for file in files if str(file) in digests)
+    for name, digest in [*((str(file), current[file]) for file in current), *scene.files.items()]:
+        if digests.get(name, digest) != digest:
+            raise SceneError(
+                f"{name} has changed since the run started (different SHA-256). Restore it, or start a new run."
+            )

@@ -73,8 +73,8 @@ class FreeViews:
         self.restore(state)
         camera = state.camera or self._start(state, space)
         views = self._views(state, camera)
-        scan = () if state.turns else self._scan(state, camera)
-        return NextViews(views, camera, space, time.perf_counter() - started_at, scan)
+        next_views = NextViews(views, camera, space, time.perf_counter() - started_at)
+        return next_views if state.turns else self._with_scan(next_views, state)
 
     def measure(
         self, state: QuestionState, current: NextViews, places: Sequence[Place]
@@ -276,11 +276,11 @@ class FreeViews:
         x, y, z = map(float, space.nearest_free(np.array(camera.position, np.float64)))
         return replace(camera, position=(x, y, z))
 
-    def _scan(self, state: QuestionState, camera: Camera) -> tuple[str, ...]:
-        """Return notes for the first turn: how the scan was read, and whether the start pose was moved."""
-        has_own_start = state.question.has_own_start
-        start_notes = () if has_own_start else moved_start_note(state.scene, self.start, camera)
-        return (*state.scene.description, *start_notes)
+    def _with_scan(self, views: NextViews, state: QuestionState) -> NextViews:
+        """Add what the first turn records: how the scan was read, and whether the start pose was moved."""
+        scene, has_own_start = state.scene, state.question.has_own_start
+        start_notes = () if has_own_start else moved_start_note(scene, self.start, views.camera)
+        return replace(views, scan=(*scene.description, *start_notes), scan_files=scene.files)
 
 
 @dataclass(eq=False)
@@ -306,7 +306,7 @@ class PolicyViews(FreeViews):
         policy_views = self.policy.additional_views(state.question, context)
         additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - started_at
-        return NextViews((*views, *additional), start, None, seconds, self._scan(state, start))
+        return self._with_scan(NextViews((*views, *additional), start, None, seconds), state)
 
     def with_store(self, images: ImageSink) -> Self:
         provider = super().with_store(images)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from render_agent.dialogue.evidence import Candidate
@@ -29,6 +29,8 @@ class NextViews:
     """Rendering time."""
     scan: tuple[str, ...] = ()
     """Notes for the first turn: how the scan was read, and whether the start pose was moved."""
+    scan_files: Mapping[str, str | None] = field(default_factory=dict)
+    """SHA-256 of the other files that reading the scan opened, for the first turn."""
     scene_text: str = ""
     """Text about the scene that replaces views in the first turn."""
     reading: Reading | None = None

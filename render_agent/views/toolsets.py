@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from render_agent.dialogue.question import Question
@@ -10,7 +10,6 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import load_facts
-from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.views.instruments import parse_faults
 
 
@@ -42,9 +41,8 @@ class Toolset(Choice):
             return None
         return f"tools: {self.caveats[self.faults.any]} (--tools {self.text})"
 
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the annotation files if the aids are computed from object boxes."""
-        return annotation_files(config, questions) if self.measures or self.graph else ()
+    def reads_boxes(self, config: RunConfig) -> bool:
+        return self.measures or self.graph
 
 
 class Measure(Toolset):

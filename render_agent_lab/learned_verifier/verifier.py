@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.tasks.input_files import InputFile, scan_files, sha256
+from render_agent.tasks.input_files import InputFile, digests_of, sha256
 
 if TYPE_CHECKING:
     from render_agent.dialogue.evidence import Candidate
@@ -60,7 +60,7 @@ class LearnedVerifier(Verifier):
         """Yield every file of the folder that a run reads."""
         for file in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             if file.suffix not in IGNORED_SUFFIXES:
-                yield InputFile("verifiers", str(file), "file of a verifier", sha256(file))
+                yield InputFile("verifiers", str(file), sha256(file))
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the verifier's privileged information: the scenes it was trained on.
@@ -70,9 +70,8 @@ class LearnedVerifier(Verifier):
         from render_agent_lab.learned_verifier.card import read_card
 
         training_scenes = read_card(self.folder)["learned"].get("learned_from", {}).get("scans", ())
-        hashes = {file.name: file.digest for file in scan_files(questions)}
-        scans = {str(question.scan) for question in questions if question.scan is not None}
-        num_training = sum(hashes[scan] in training_scenes for scan in scans)
+        scans = digests_of({question.scan for question in questions if question.scan is not None})
+        num_training = sum(digest in training_scenes for digest in scans.values())
         summary = f"{num_training} of these {len(scans)} scenes, from training"
         return {"knows": summary if num_training else None}
 

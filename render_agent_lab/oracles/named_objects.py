@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,6 @@ from render_agent.options import RunConfig
 from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts, place_facts
-from render_agent.tasks.input_files import InputFile, annotation_files
 from render_agent.tasks.question_types import named_categories
 from render_agent.views.view_policies.tour import shortest_order, tour
 from render_agent.views.view_policies.view_policy import (
@@ -115,9 +114,8 @@ class OracleViews(ViewPolicy):
         """Raise SetupError if the boxes of a scene are unknown."""
         known_boxes(config, questions)
 
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the annotation files."""
-        return annotation_files(config, questions)
+    def reads_boxes(self, config: RunConfig) -> bool:
+        return True
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
         """Return the policy that looks at named objects. Raises SetupError like `check`."""

@@ -24,20 +24,16 @@ from factories.runs import (
 from factories.scenes import room, write_ply
 from PIL import Image
 
-from render_agent.engines.scripted.load_policy import local_imports
-from render_agent.errors import RunLogError, SetupError, UsageError
+from render_agent.errors import RunLogError, SceneError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
-from render_agent.report.sentences.facts import option_label
-from render_agent.runs.inputs import differing_files, differing_inputs
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import preview_resume, resume_run, start_run
 from render_agent.scans.cache import SceneReader
-from render_agent.scans.formats.companions import companion_files
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.formats.textured import image_files
+from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.tasks import input_files
 from render_agent.tasks.input_files import sha256
 from render_agent.tasks.rooms import QuestionFile
@@ -211,67 +207,6 @@ def test_run_is_not_resumed_with_another_policy(tmp_path, name):
     resume_run(RunData(run.path), {}, allow_code=True).close()
 
 
-def test_local_imports_are_found_without_running_them(tmp_path, monkeypatch):
-    files = {
-        "policies/policy.py": "import os, numpy, beside\nfrom names.space import tool\nfrom pack.b import *\nraise SystemExit\n",
-        "policies/beside.py": "import beside2 as other\ndef late():\n    import lazy\n",
-        "policies/beside2.py": "import beside, policy\n",
-        "policies/lazy.py": "import broken, absent\n",
-        "policies/broken.py": "import unused(\n",
-        "policies/names/space/tool.py": "",
-        "policies/pack/__init__.py": "from .a import X",
-        "policies/pack/a.py": "from .sub.deep import X\nfrom . import c\n",
-        "policies/pack/b.py": "from ..names import more\n",
-        "policies/pack/c.py": "from lib import helper\n",
-        "policies/pack/sub/__init__.py": "",
-        "policies/pack/sub/deep.py": "import render_agent.options",
-        "policies/names/more.py": "",
-        "project/lib/helper.py": "",
-        "project/beside.py": "",
-        "site-packages/absent.py": "",
-    }
-    unused = {
-        "policies/unused.py": "",
-        "policies/pack/unused.py": "",
-        "policies/render_agent/options.py": "",
-    }
-    for name, content in {**files, **unused}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    monkeypatch.syspath_prepend(tmp_path / "site-packages")
-    monkeypatch.syspath_prepend(tmp_path / "project")
-    imports = local_imports(tmp_path / "policies" / "policy.py")
-    hidden = {"policies/policy.py", "project/beside.py", "site-packages/absent.py"}
-    assert {str(file.relative_to(tmp_path)) for file in imports} == files.keys() - hidden
-
-
-def test_run_is_not_resumed_with_another_module_of_its_policy(tmp_path, monkeypatch):
-    policy, module = tmp_path / "policy.py", tmp_path / "helper_of_policy.py"
-    module.write_text('REPLY = "1"\n')
-    policy.write_text(POLICY + "\nimport helper_of_policy\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    questions = make_questions(tmp_path, 2)
-    runs = []
-    for content in ('REPLY = "1"\n', 'REPLY = "2"\n'):
-        module.write_text(content)
-        run = start_run(make_config(tmp_path, questions, model=str(policy)))
-        run.close()
-        runs.append(RunData(run.path))
-        assert runs[-1].recorded["policies"].keys() == {str(policy), str(module)}
-    first, second = runs
-    resume_run(second, {}, allow_code=True).close()
-    with pytest.raises(SetupError, match=f"{module} is not the module of the policy"):
-        resume_run(first, {}, allow_code=True)
-    assert differing_inputs(first.recorded, second.recorded) == [("policies", str(module))]
-    (files, _) = differing_files([first.recorded, second.recorded])
-    assert [option_label(name) for name in files] == [f"policy {module}"]
-    edit_record(first.path, lambda record: record["sha256"]["policies"].pop(str(module)))
-    resume_run(RunData(first.path), {}, allow_code=True).close()  # an older run
-    module.unlink()
-    with pytest.raises(SetupError, match=str(module)):
-        resume_run(second, {}, allow_code=True)
-
-
 PROJECT = """
 [project]
 name = "odd-engine"
@@ -282,17 +217,18 @@ odd = "odd_engine:odd"
 ODD = POLICY.replace("def policy(questions, seed):", "def odd(questions, seed, config):")
 
 
-def test_run_is_not_resumed_with_another_package(tmp_path, monkeypatch):
+def test_run_is_not_resumed_with_another_version_of_a_package(tmp_path, monkeypatch):
     source = ODD.replace("def odd", "def made") + "\nfrom render_agent.engines.scripted.policy import NamedPolicy\nodd = NamedPolicy(made)\n"  # fmt: skip
     install(monkeypatch, tmp_path, PROJECT, {"odd_engine": source})
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model="odd"))
     run.close()
-    assert RunData(run.path).recorded["packages"].keys() == {"odd-engine"}
+    assert RunData(run.path).recorded["packages"] == {"scripted policy odd": "odd-engine 1.0"}
     resume_run(RunData(run.path), {}).close()
-    module = tmp_path / "site" / "odd_engine.py"
-    module.write_text(source + "\n# another version\n")
-    with pytest.raises(SetupError, match="odd-engine is not the package"):
+    edit_record(run.path, lambda record: record["packages"].update({"scripted policy odd": "odd-engine 0.9"}))  # fmt: skip
+    with pytest.raises(SetupError, match=r"odd-engine 1\.0.*odd-engine 0\.9"):
         resume_run(RunData(run.path), {})
+    edit_record(run.path, lambda record: record["packages"].clear())  # an older run
+    resume_run(RunData(run.path), {}).close()
 
 
 def write_textured(folder: Path, kind: str) -> tuple[Path, set[str]]:
@@ -303,13 +239,13 @@ def write_textured(folder: Path, kind: str) -> tuple[Path, set[str]]:
     points = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 3]], np.float32)
     faces = np.array([[0, 1, 2], [0, 2, 3], [0, 1, 3]], np.uint32)
     if kind == "obj":
-        rows = ["o room", *(f"v {x} {y} {z}" for x, y, z in points), "vt 0 0", "mtllib paint.mtl", "usemtl paint"]  # fmt: skip
+        rows = ["o room", *(f"v {x} {y} {z}" for x, y, z in points), "vt 0 0", "mtllib paint.mtl gone.mtl", "usemtl paint"]  # fmt: skip
         rows += ["f " + " ".join(f"{corner + 1}/1" for corner in face) for face in faces]
         scan.write_text("\n".join(rows))
         (folder / "paint.mtl").write_text(
-            "newmtl paint\nmap_Kd -s 1 1 1 My Wood.png\nmap_d mask.png\nmap_Ke missing.png\n"
+            "newmtl paint\nmap_Kd -s 1 1 1 My Wood.png\nmap_d mask.png\n"
         )
-        return scan, {"paint.mtl", "My Wood.png", "mask.png", "missing.png"}
+        return scan, {"paint.mtl gone.mtl", "paint.mtl", "gone.mtl", "My Wood.png", "mask.png"}
     if kind == "gltf":
         data = points.tobytes() + faces.tobytes()
         (folder / "points.bin").write_bytes(data)
@@ -329,7 +265,7 @@ def write_textured(folder: Path, kind: str) -> tuple[Path, set[str]]:
             "scenes": [{"nodes": [0]}],
         }
         scan.write_text(json.dumps(tree))
-        return scan, {"points.bin", "My Wood.png"}
+        return scan, {"points.bin"}  # no material uses the image
     if kind == "ply":
         header = ["ply", "format ascii 1.0", "comment TextureFile My Wood.png", "element vertex 4"]
         header += [f"property float {axis}" for axis in "xyzst"]
@@ -339,56 +275,93 @@ def write_textured(folder: Path, kind: str) -> tuple[Path, set[str]]:
         scan.write_text("\n".join([*header, *rows]) + "\n")
         return scan, {"My Wood.png"}
     write_usd(folder / "layer.usda", points, faces)
-    scan.write_text("#usda 1.0\n(\n    subLayers = [@./layer.usda@]\n)\n")
-    return scan, {"layer.usda"}
+    scan.write_text("#usda 1.0\n(\n    subLayers = [@./layer.usda@, @./gone.usda@]\n)\n")
+    return scan, {"layer.usda", "gone.usda"}
 
 
 @pytest.mark.parametrize("kind", ["obj", "gltf", "ply", "usda"])
-def test_all_files_of_a_scan_are_found(tmp_path, monkeypatch, kind):
+def test_all_files_of_a_scan_that_are_read_are_recorded(tmp_path, monkeypatch, kind):
     if kind == "usda":
         pytest.importorskip("pxr")
     scan, names = write_textured(tmp_path, kind)
-    files = companion_files(scan)
-    assert {file.name for file in files} == names
-    read = []
-    find = image_files.find_siblings
-
-    def note_reads(*arguments):
-        for path in find(*arguments):
-            read.append(path)
-            yield path
-
-    monkeypatch.setattr(image_files, "find_siblings", note_reads)
+    files = load_scene(scan, unit="m").files
+    assert files == {
+        str(tmp_path / name): sha256(tmp_path / name) if (tmp_path / name).exists() else None
+        for name in names
+    }
+    opened = []
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path) or read_bytes(path))
     load_scene(scan, unit="m")
-    assert set(read) <= set(files)
+    assert {str(path) for path in opened} - {str(scan)} <= files.keys()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"images": 3}', b'{"buffers": [3]}', b"glTF", b"glTF" + b"\xff" * 40])  # fmt: skip
-@pytest.mark.parametrize("suffix", [".gltf", ".glb", ".obj", ".ply", ".usda", ".xyz"])
-def test_malformed_scans_refer_to_nothing(tmp_path, suffix, content):
-    if suffix == ".usda":
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/hostname", "http://a.b/c.mtl"])
+def test_textures_outside_the_folder_are_not_read(tmp_path, name):
+    siblings = Siblings(tmp_path)
+    with pytest.raises(Exception, match=r"outside|not exist|not a file"):
+        siblings.read(name)
+    assert all(Path(file).parent == tmp_path for file in siblings.opened)
+    assert not any(siblings.opened.values())
+
+
+@pytest.mark.parametrize("kind", ["obj", "ply", "usda"])
+def test_added_file_of_a_scan_prevents_resuming(tmp_path, kind):
+    if kind == "usda":
         pytest.importorskip("pxr")
-    scan = tmp_path / f"scan{suffix}"
-    scan.write_bytes(content)
-    assert companion_files(scan) == []
-
-
-def test_textures_outside_the_folder_are_not_read(tmp_path):
-    scan = tmp_path / "scan.obj"
-    scan.write_text("mtllib ../../etc/passwd\nmtllib /etc/hostname\nmtllib http://a.b/c.mtl\n")
-    assert all(file.parent == tmp_path for file in companion_files(scan))
-    assert not any(file.exists() for file in companion_files(scan))
-
-
-def test_added_texture_prevents_resuming(tmp_path):
-    scan, _ = write_textured(tmp_path, "obj")
-    config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?")  # fmt: skip
-    run = start_run(config)
-    run.close()
+    scan, _ = write_textured(tmp_path, kind)
+    name, like = {
+        "obj": ("gone.mtl", "paint.mtl"),
+        "ply": ("My Wood.png", "mask.png"),
+        "usda": ("gone.usda", "layer.usda"),
+    }[kind]
+    (tmp_path / name).unlink(missing_ok=True)
+    options = {"batch": False, "benchmark": "rooms", "ply": str(scan), "question": "What?"}
+    run = start_run(make_config(tmp_path, scan, **options, model="wanderer", unit="m"))
+    assert finish_run(run)["counts"]["failed"] == 0
+    truncate_log(run.path, 1)
     resume_run(RunData(run.path), {}).close()
-    (tmp_path / "missing.png").write_bytes((tmp_path / "mask.png").read_bytes())
-    with pytest.raises(SetupError, match=r"missing\.png"):
+    shutil.copy(tmp_path / like, tmp_path / name)
+    with pytest.raises(SetupError, match=name):
         resume_run(RunData(run.path), {})
+
+
+def test_texture_replaced_between_two_readings_fails_the_scene(tmp_path):
+    scan, _ = write_textured(tmp_path, "ply")
+    config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?", unit="m")  # fmt: skip
+    run = start_run(config)
+    (state,) = run.states
+    assert run.scenes.get(state.question).files
+    run.scenes._entries.clear()  # as if evicted
+    Image.new("RGB", (2, 2), (10, 200, 10)).save(tmp_path / "My Wood.png")
+    with pytest.raises(SceneError, match=r"My Wood\.png has changed"):
+        run.scenes.get(state.question)
+    run.close()
+
+
+def test_older_run_with_files_of_its_scans_in_config(tmp_path):
+    scan, _ = write_textured(tmp_path, "obj")
+    options = {"batch": False, "benchmark": "rooms", "ply": str(scan), "question": "What?"}
+    run = start_run(make_config(tmp_path, scan, **options, model="wanderer", unit="m"))
+    finish_run(run)
+    truncate_log(run.path, 1)
+    log = run.path / "turns.jsonl"
+    line = json.loads(log.read_text())
+    files = line.pop("scan_files")
+    log.write_text(json.dumps(line) + "\n")
+
+    def as_before(record):
+        record["sha256"]["scans"] |= files
+        record["scan_parts"] = {str(scan): sorted(files)}
+
+    edit_record(run.path, as_before)
+    resume_run(RunData(run.path), {}).close()
+    (tmp_path / "My Wood.png").write_bytes(b"another")
+    with pytest.raises(SetupError, match=r"My Wood\.png"):
+        resume_run(RunData(run.path), {})
+    assert [file.name for file in RunData(run.path).changed_scans] == [
+        str(tmp_path / "My Wood.png")
+    ]
 
 
 @pytest.fixture
@@ -415,9 +388,8 @@ def test_older_run_without_digests_still_works(questions_in_three_rooms):
     path, _ = questions_in_three_rooms
 
     def forget_digests(record):
-        for name in ("questions.jsonl", "models", "policies", "packages"):
+        for name in ("questions.jsonl", "models", "policies"):
             record["sha256"].pop(name)
-        record.pop("scan_parts")
 
     edit_record(path, forget_digests)
     run = RunData(path)
@@ -541,7 +513,11 @@ def test_overlapping_or_incomplete_shards_are_not_merged(questions_in_three_room
 def test_shards_must_agree_in_every_digest(questions_in_three_rooms, tmp_path, section):
     _, questions = questions_in_three_rooms
     for run, digest in zip(runs := shards(tmp_path, questions), "ab", strict=True):
-        edit_record(run.path, lambda record: record["sha256"][section].update(shared=digest))  # noqa: B023
+
+        def record_digest(record, digest=digest):
+            (record["sha256"] | record)[section]["shared"] = digest
+
+        edit_record(run.path, record_digest)
     with pytest.raises(UsageError, match="shared"):
         merge_shards(tmp_path / "merged", [RunData(run.path) for run in runs])
 

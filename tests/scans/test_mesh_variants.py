@@ -9,7 +9,7 @@ from PIL import Image
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured import obj_file
-from render_agent.scans.formats.textured.image_files import ImageError, read_sibling
+from render_agent.scans.formats.textured.image_files import ImageError, Siblings
 
 POINTS, FACES = room()
 RED = (200, 60, 20)
@@ -243,7 +243,7 @@ def test_similar_names_stay_inside_the_folder(tmp_path, name):
     Image.new("RGB", (2, 2), (0, 0, 255)).save(tmp_path / "secret.png")
     (folder / "Link").symlink_to(tmp_path)
     with pytest.raises(ImageError):
-        read_sibling(folder, name)
+        Siblings(folder).read(name)
 
 
 OBJ_FORMS = {
@@ -337,4 +337,4 @@ def test_images_of_a_hugging_face_cache_are_read(tmp_path):
 def test_leading_folders_of_other_machines_are_ignored(tmp_path, name):
     (tmp_path / "scan" / "maps").mkdir(parents=True)
     (tmp_path / "scan" / "maps" / "red.png").write_bytes(b"red")
-    assert read_sibling(tmp_path / "scan", name) == b"red"
+    assert Siblings(tmp_path / "scan").read(name) == b"red"

@@ -3,6 +3,7 @@
 import gzip
 import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from factories.gltf import Gltf
 from PIL import Image
 
 from render_agent.errors import SceneError
-from render_agent.scans.formats.companions import companion_files
 from render_agent.scans.formats.load import UNCOLOURED_NOTE, load_scene
 
 SIZE = (4.0, 3.0, 2.5)
@@ -169,7 +169,7 @@ def test_material_libraries_of_one_statement(tmp_path):
     (tmp_path / "a.mtl").write_text("newmtl one\nKd 0 1 0\n")
     (tmp_path / "b.mtl").write_text("newmtl two\nKd 1 0 0\nmap_Ks shine.png\n")
     path.write_bytes(obj("mtllib a.mtl b.mtl\nusemtl two\n"))
-    assert {file.name for file in companion_files(path)} >= {"a.mtl", "b.mtl"}
+    assert {Path(file).name for file in load_scene(path).files} >= {"a.mtl", "b.mtl"}
     assert load_scene(path).colours[:, 0].min() > load_scene(path).colours[:, 1:].max()
     (tmp_path / "b.mtl").unlink()
     assert any("'b.mtl' does not exist" in note for note in load_scene(path).notes)

@@ -11,11 +11,13 @@ from render_agent.dialogue.chat import escape_special_tokens, without_thinking
 from render_agent.dialogue.parsing.replies import strip_fence
 from render_agent.dialogue.parsing.tool_calls import split_calls
 from render_agent.engines.sight_check import states_code
-from render_agent.scans.formats import axis_alignment, companions
+from render_agent.scans.formats import axis_alignment
 from render_agent.scans.formats.clouds import las, text_columns
-from render_agent.scans.formats.declared import unit_of_comments, up_of_comments
+from render_agent.scans.formats.declared import Declared, unit_of_comments, up_of_comments
 from render_agent.scans.formats.ply.header import read_header
-from render_agent.scans.formats.textured import mtl, obj_file
+from render_agent.scans.formats.ply.surface import TEXTURE_COMMENT
+from render_agent.scans.formats.textured import mtl, obj_file, wavefront
+from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.score import lmms_eval, metrics, vlmevalkit
 from render_agent.tasks.counterfactual.wordings import Names
 from render_agent.tasks.question_types import named_categories
@@ -30,12 +32,13 @@ MIN_SECONDS = 2e-4  # shorter times are not compared
 
 def read_ply_comments(path, text):
     start = f"ply\nformat ascii 1.0\ncomment {text}\nend_header\n".encode()
-    read_header(path, start, len(start))
+    read_header(path, start, len(start)).comment(TEXTURE_COMMENT)
 
 
-def find_companions(path, text):
+def read_libraries(path, text):
     path.write_text(text)
-    companions.companion_files(path)
+    for line in obj_file.parse_obj(path, Declared()).libraries:
+        wavefront._read_libraries(Siblings(path.parent), line)
 
 
 def read_alignment(path, text):
@@ -119,9 +122,8 @@ CASES = {
     ),
 }  # fmt: skip
 FILES = {
-    "PLY header": (read_ply_comments, "a.ply", [("", " ", ""), ("texturefile", " ", ""), ("", "a ", "")]),
-    "PLY textures": (find_companions, "a.ply", [("ply\n", "\n", ""), ("ply\ncomment", " ", ""), ("ply\ncomment texturefile", " ", "")]),
-    "OBJ libraries": (find_companions, "a.obj", [("", "mtllib\t", ""), ("#", "mtllib ", ""), ("mtllib", " ", "")]),
+    "PLY header": (read_ply_comments, "a.ply", [("", " ", ""), ("texturefile", " ", ""), ("texturefile ", "a ", ""), ("", "a ", "")]),
+    "OBJ libraries": (read_libraries, "a.obj", [("", "mtllib\t", ""), ("#", "mtllib ", ""), ("mtllib", " ", "")]),
     "alignment": (read_alignment, "scene0000_00_vh_clean_2.ply", [("", "\n", ""), ("", " ", ""), ("axisAlignment", " ", "")]),
 }  # fmt: skip
 

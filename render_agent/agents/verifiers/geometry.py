@@ -7,7 +7,7 @@ not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -24,8 +24,7 @@ from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera
-from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.input_files import InputFile, annotation_files
+from render_agent.tasks.ground_truth import Facts, facts_files, load_facts
 from render_agent.tasks.question_types import type_of
 from render_agent.visibility.object_visibility import (
     MIN_CLEAR_AREA,
@@ -91,25 +90,21 @@ class GeometryVerifier(Verifier):
     """Scene -> boxes in the frame of its file; empty if boxes are not used."""
     size: tuple[int, int] = (0, 0)  # width and height of the views in pixels
 
-    @property
-    def reads_boxes(self) -> bool:
-        """True if object boxes are used where available."""
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Return True if object boxes are used where available."""
         return self.argument is None and self.own_scene
-
-    def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the files of object boxes that the verifier reads."""
-        return annotation_files(config, questions) if self.reads_boxes else ()
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the privileged information that the verifier uses: object boxes, if there are any."""
         if self.argument is not None:
             return {}
-        return {"knows": KNOWS if any(self.inputs(config, questions)) else None}
+        has_boxes = self.reads_boxes(config) and facts_files(questions, config)
+        return {"knows": KNOWS if has_boxes else None}
 
     def open(
         self, config: RunConfig, questions: Sequence[Question], engine: Engine | None = None
     ) -> Self:
-        facts = load_facts(questions, config) if self.reads_boxes else {}
+        facts = load_facts(questions, config) if self.reads_boxes(config) else {}
         return replace(self, facts=facts, size=config.image_size)
 
     @cached_property

@@ -19,12 +19,12 @@ from render_agent.engines.engine import (
     Workload,
 )
 from render_agent.engines.make_engine import EngineMaker
-from render_agent.engines.scripted.load_policy import find_policy, policy_files
+from render_agent.engines.scripted.load_policy import SUFFIXES, find_policy
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import image_tokens
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.tasks.input_files import InputFile, annotation_files, digest_of
+from render_agent.tasks.input_files import InputFile, digest_of
 from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.reasons import short_repr
 
@@ -186,18 +186,19 @@ class Scripted(EngineMaker):
         return {"note": getattr(find_policy(self.model_name(config)), "note", None)}
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Yield the file of the policy and the local modules that it imports, and the questions of the other shards.
-
-        For a named policy that answers from object boxes, these are the annotation files.
-        """
+        """Yield the file of the policy, and the questions of the other shards."""
         if config.shard is not None:
             for file in question_files(config):
-                yield InputFile("questions", str(file), "question file", digest_of(file))
+                yield InputFile("questions", str(file), digest_of(file))
         name = self.model_name(config)
-        if name not in registry.names("scripted policy"):
-            yield from policy_files(name)
-        elif getattr(registry.load("scripted policy", name), "knows_boxes", False):
-            yield from annotation_files(config, questions)
+        if name not in registry.names("scripted policy") and Path(name).suffix in SUFFIXES:
+            yield InputFile("policies", name, digest_of(Path(name)))
+
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Return True for a named policy that answers from object boxes."""
+        name = self.model_name(config)
+        is_named = name in registry.names("scripted policy")
+        return is_named and getattr(registry.load("scripted policy", name), "knows_boxes", False)
 
     def code_file(self, config: RunConfig) -> str | None:
         """Return the policy's Python file; None for a named policy or a file of replies."""

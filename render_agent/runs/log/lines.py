@@ -22,6 +22,7 @@ OPTIONAL_FIELDS = (
     "evidence",
     "sha256",
     "scan",
+    "scan_files",
     "probe",
     "blocks",
     "restated",

@@ -71,7 +71,6 @@ InputDigests = TypedDict(
         "verifiers": NotRequired[Digests],
         "models": NotRequired[Digests],
         "policies": NotRequired[Digests],
-        "packages": NotRequired[Digests],
     },
 )
 
@@ -87,8 +86,9 @@ class Record(TypedDict):
     wording: WordingRecord
     choosing: dict[str, Any]
     notes: list[str]
+    packages: NotRequired[dict[str, str]]
     sha256: InputDigests
-    scan_parts: NotRequired[dict[str, list[str]]]
+    scan_parts: NotRequired[dict[str, list[str]]]  # of older runs
     selection: NotRequired[list[str]]
     questions_withheld: NotRequired[bool]
     price: NotRequired[Price | None]

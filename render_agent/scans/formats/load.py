@@ -177,5 +177,6 @@ def _scene(scan: Scan, extent: Extent, path: Path, name: str, frame: FileFrame) 
         normals=normals,
         notes=scan.notes,
         frame=frame,
+        files=scan.files,
         cut_from=None if scan.faces is None or len(scan.faces) == num_faces else num_faces,
     )

@@ -24,11 +24,10 @@ from render_agent.tasks.ground_truth import facts_files, load_facts
 from render_agent.tasks.input_files import (
     Digests,
     InputFile,
-    annotation_files,
     check_scene,
-    files_of_scan,
     instance_labels,
     scan_files,
+    scan_paths,
 )
 
 RGBImage = NDArray[np.uint8]
@@ -65,11 +64,12 @@ class ImageStress(Choice):
     """True if a question may be shown the scan of any other question of the run."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the input files: scans, alignments and, for edited rooms, the files that locate their objects."""
-        scans = scan_files(questions)
-        if not config.change:
-            return scans
-        return [*scans, *instance_labels(questions), *annotation_files(config, questions)]
+        """Return the scans, their alignments and, for edited rooms, the labels of their objects."""
+        return [*scan_files(questions), *(instance_labels(questions) if config.change else ())]
+
+    def reads_boxes(self, config: RunConfig) -> bool:
+        """Return True if objects are located to edit rooms."""
+        return bool(config.change)
 
     def scenes(
         self,
@@ -84,25 +84,19 @@ class ImageStress(Choice):
         changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
         facts = load_facts([q.unchanged for q in questions], config) if changes else {}
 
-        def is_recorded(path: Path) -> bool:
-            # None for a scan added after the run started.
-            return recorded_digests.get(str(path)) is not None
+        digests = dict(recorded_digests)
 
         def load(path: Path, name: str) -> Scene:
-            change = changes.get(name)
-            if change is None:
-                scene = files.read(path, name)
-                if is_recorded(path):
-                    check_scene(files_of_scan(path), recorded_digests)
-                return self.transform_scene(scene)
-            scene = files.read(path, change.scene)
-            boxes = facts[change.scene].boxes if change.scene in facts else {}
-            scene = replace(edit_scene(scene, boxes, change.edits), id=name)
-            if is_recorded(path):
-                of_boxes = facts_files([q for q in questions if q.scan == path], config)
-                check_scene(
-                    [*files_of_scan(path), *instance_files(path), *of_boxes], recorded_digests
-                )
+            change, inputs = changes.get(name), scan_paths(path)
+            scene = files.read(path, name if change is None else change.scene)
+            if change is not None:
+                boxes = facts[change.scene].boxes if change.scene in facts else {}
+                scene = replace(edit_scene(scene, boxes, change.edits), id=name)
+                inputs += facts_files([q for q in questions if q.scan == path], config)
+                inputs += instance_files(path)
+            was_added = digests.get(str(path)) is None  # after the run started
+            check_scene(scene, () if was_added else inputs, digests)
+            digests.update(scene.files)
             return self.transform_scene(scene)
 
         replacements = self.scene_replacements(questions, config.seed)

@@ -95,10 +95,10 @@ class JudgeVerifier(Verifier):
         """Yield the user's rubric file, and one entry for all files of the judge's separate model."""
         rubric = Path(config.rubric)
         if rubric.is_absolute():
-            yield InputFile("verifiers", str(rubric), "file of a verifier", sha256(rubric))
+            yield InputFile("verifiers", str(rubric), sha256(rubric))
         if self.argument:
             digest = model_digest(describe_model(self.argument))
-            yield InputFile("verifiers", self.label, "verifier", digest, may_be_unrecorded=True)
+            yield InputFile("verifiers", self.label, digest, may_appear=True)
 
     def describe(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, Any]:
         model = self.argument or engine_traits(config.engine).model_name(config)

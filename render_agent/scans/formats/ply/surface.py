@@ -14,7 +14,7 @@ from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.header import STRIPS, Header
 from render_agent.scans.formats.ply.rows import Lists, Rows
 from render_agent.scans.formats.ply.vertices import colours_of, opaque_alpha
-from render_agent.scans.formats.textured.image_files import decode_siblings
+from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.triangulation import triangle_corners
 from render_agent.scans.srgb import to_linear
@@ -57,7 +57,10 @@ def add_surface(
         path, faces, scan.points, with_uv=bool(images) and "texcoord" in faces.lists
     )
     if triangles.uv is not None or vertex_uv is not None:
-        mesh = _apply_textures(path, images, scan, faces, triangles, vertex_uv, in_child=in_child)
+        siblings = Siblings(path.parent)
+        decoded, notes = siblings.decode(images, in_child=in_child)
+        scan = replace(scan, notes=(*scan.notes, *notes), files=siblings.opened)
+        mesh = _apply_textures(path, images, decoded, scan, faces, triangles, vertex_uv)
         if mesh.texture is not None and mesh.texture.has_images:
             declared.use(*(f"texture {name}" for name in images), "face texnumber")
             if scan.colours is not None:
@@ -133,33 +136,31 @@ def _vertex_uv(vertices: Rows) -> NDArray[np.float32] | None:
 
 def _apply_textures(
     path: Path,
-    images: tuple[str, ...],
+    names: tuple[str, ...],
+    images: dict[str, NDArray[np.uint8]],
     scan: Scan,
     faces: Rows,
     triangles: _Triangles,
     vertex_uv: NDArray[np.float32] | None,
-    *,
-    in_child: bool,
 ) -> Scan:
-    """Return the mesh with its images; without them if none can be shown."""
+    """Return the mesh with its decoded images, by name; unchanged if there are none."""
     check_corners(path, triangles.faces, len(scan.points))
-    decoded_images, notes = decode_siblings(path.parent, images, in_child=in_child)
     numbers = np.zeros(len(triangles.faces), np.int64)
-    if len(images) > 1 and "texnumber" in faces.scalars:
+    if len(names) > 1 and "texnumber" in faces.scalars:
         numbers = faces.scalars["texnumber"].astype(np.int64)[triangles.rows]
-    if not decoded_images:
-        return replace(scan, notes=(*scan.notes, *notes))
+    if not images:
+        return scan
     parts = []
     for number in np.unique(numbers):
         in_part = numbers == number
-        name = images[number] if 0 <= number < len(images) else ""
+        name = names[number] if 0 <= number < len(names) else ""
         corners = triangles.faces[in_part].reshape(-1)
         if triangles.uv is not None:
             uv = triangles.uv[in_part].reshape(-1, 2)
         else:
             assert vertex_uv is not None
             uv = vertex_uv[corners]
-        material = Material(decoded_images[name]) if name in decoded_images else None
+        material = Material(images[name]) if name in images else None
         colours = None
         if material is None and scan.colours is not None:
             colours = to_linear(scan.colours[corners])
@@ -172,7 +173,7 @@ def _apply_textures(
                 colours,
             )
         )
-    return join_parts(parts, [*scan.notes, *notes])
+    return replace(join_parts(parts, scan.notes), files=scan.files)
 
 
 def _split(scan: Scan, faces: NDArray[Any], colours: NDArray[np.uint8]) -> Scan:

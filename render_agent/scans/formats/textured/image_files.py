@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import io
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -198,42 +199,60 @@ def decode_images(
     return by_key, list(dict.fromkeys(notes))
 
 
-def decode_siblings(
-    folder: Path, names: Iterable[str | None], *, in_child: bool
-) -> tuple[dict[str, NDArray[np.uint8]], list[str]]:
-    """Decode the images of a scan in `folder` by the names that it uses; see `decode_images`."""
+@dataclass(eq=False)
+class Siblings:
+    """The files next to a scan that it refers to, and the SHA-256 of those that were opened."""
 
-    def open_image(name: str) -> EncodedImage:
-        return EncodedImage.of(read_sibling(folder, name), name)
+    folder: Path  # of the scan
+    opened: dict[str, str | None] = field(default_factory=dict)
+    """SHA-256 of the bytes read, by path; None for a file that does not exist."""
 
-    sources = {name: partial(open_image, name) for name in names if name}
-    return decode_images(sources, in_child=in_child)
+    def decode(
+        self, names: Iterable[str | None], *, in_child: bool
+    ) -> tuple[dict[str, NDArray[np.uint8]], list[str]]:
+        """Decode images by the names that the scan uses; see `decode_images`."""
+
+        def open_image(name: str) -> EncodedImage:
+            return EncodedImage.of(self.read(name), name)
+
+        sources = {name: partial(open_image, name) for name in names if name}
+        return decode_images(sources, in_child=in_child)
+
+    def read(
+        self,
+        name: str,
+        folder: Path | None = None,  # what the name is relative to; None for that of the scan
+    ) -> bytes:
+        """Return the content of a file that the scan refers to, or of a data URI. Raises ImageError.
+
+        The file is found regardless of case, Unicode normal form, backslashes and percent escapes. The leading folders
+        of a path that leaves the scan's folder are ignored, as they are those of another machine.
+        """
+        if name.lower().startswith("data:"):
+            return _decode_data_uri(name)
+        folder = folder or self.folder
+        for path in find_siblings(folder, name, self.folder):
+            with suppress(OSError):  # no permission
+                content = path.read_bytes()
+                self.opened[str(path)] = hashlib.sha256(content).hexdigest()
+                return content
+        path = folder / name.replace("\\", "/")
+        is_below = Path(os.path.normpath(path)).is_relative_to(self.folder)
+        self.note_missing(path if is_below else folder / path.name)
+        raise ImageError(f"{short_repr(name)} does not exist")
+
+    def note_missing(self, path: Path) -> None:
+        """Note a file that would be opened if it existed."""
+        with suppress(OSError, ValueError):  # a file cannot have this name
+            if not path.exists():
+                self.opened[str(path)] = None
 
 
-def read_sibling(
-    folder: Path,
-    name: str,
-    root: Path | None = None,  # folder of the scan; None if it is `folder`
-) -> bytes:
-    """Return the content of a file that a scan refers to, or of a data URI. Raises ImageError.
-
-    The file is found regardless of case, Unicode normal form, backslashes and percent escapes. The leading folders of
-    a path that leaves the scan's folder are ignored, as they are those of another machine.
-    """
-    if name.lower().startswith("data:"):
-        return _decode_data_uri(name)
-    for path in find_siblings(folder, name, root):
-        with suppress(OSError):  # no permission
-            return path.read_bytes()
-    raise ImageError(f"{short_repr(name)} does not exist")
-
-
-def find_siblings(folder: Path, name: str, root: Path | None = None) -> Iterator[Path]:
-    """Yield the existing files that a name in a scan may mean, best match first; arguments as in `read_sibling`."""
+def find_siblings(folder: Path, name: str, root: Path) -> Iterator[Path]:
+    """Yield the existing files below `root` that a name in a scan may mean, best match first."""
     path_name = re.sub(r"^file:/*", "/", name, flags=re.IGNORECASE)
     if "\0" in name or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path_name):
         raise ImageError(f"{short_repr(name)} is not a file next to the scan")
-    root = root or folder
     spellings = dict.fromkeys((unquote(path_name), path_name))
     paths = [folder / spelling for spelling in spellings]
     similar = (path for spelling in spellings for path in _similar_files(folder, spelling))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,12 +64,6 @@ def _change(entry: MtlMaterial, key: str, words: list[str], rest: str) -> dict[s
     if key in HARMLESS or is_opaque or len(entry.unused) >= MAX_UNUSED:
         return {}
     return {"unused": (*entry.unused, key)}
-
-
-def library_images(text: str) -> Iterator[str]:
-    """Yield the names of all images in an MTL file."""
-    for entry in parse_mtl(text).values():
-        yield from filter(None, (entry.image, entry.alpha, entry.light))
 
 
 def _image_line(rest: str) -> dict[str, Any]:

@@ -13,11 +13,7 @@ from PIL import Image
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.colour_range import colour_bits
 from render_agent.scans.formats.declared import Declared
-from render_agent.scans.formats.textured.image_files import (
-    ImageError,
-    decode_siblings,
-    read_sibling,
-)
+from render_agent.scans.formats.textured.image_files import ImageError, Siblings
 from render_agent.scans.formats.textured.mtl import MtlMaterial, parse_mtl
 from render_agent.scans.formats.textured.obj_file import ObjFile, parse_obj
 from render_agent.scans.formats.textured.parts import Part, is_black, join_parts
@@ -38,7 +34,8 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
         points = f", only {len(obj.points):,} points: export it as PLY" if len(obj.points) else ""
         raise ValueError("; ".join([f"it has no surface{points}", *declared.notes]))
     colours = None if obj.colours is None else _vertex_light(obj.colours, declared)
-    materials, notes = _materials(path.parent, obj, declared, in_child=in_child)
+    siblings = Siblings(path.parent)
+    materials, notes = _materials(siblings, obj, declared, in_child=in_child)
     parts = [
         _part(obj, rows, colours, materials.get(name)) for name, rows in _rows_by_material(obj)
     ]
@@ -47,7 +44,13 @@ def read_obj(path: Path, *, in_child: bool) -> Scan:
     if len(obj.uv) and not any(part.uv is not None for part in parts):
         declared.add("texture coordinates")
     scan = join_parts(parts, notes)
-    return replace(scan, metres=obj.metres, up=obj.up, notes=(*scan.notes, *declared.notes))
+    return replace(
+        scan,
+        metres=obj.metres,
+        up=obj.up,
+        notes=(*scan.notes, *declared.notes),
+        files=siblings.opened,
+    )
 
 
 def _rows_by_material(obj: ObjFile) -> list[tuple[str | None, NDArray[np.intp] | slice]]:
@@ -113,13 +116,13 @@ def _grey(colour: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _materials(
-    folder: Path, obj: ObjFile, declared: Declared, *, in_child: bool
+    siblings: Siblings, obj: ObjFile, declared: Declared, *, in_child: bool
 ) -> tuple[dict[str | None, Appearance], list[str]]:
     """Return the used materials by name, and notes about them."""
     definitions: dict[str, MtlMaterial] = {}
     notes = []
     for line in obj.libraries:
-        library, library_notes = _read_libraries(folder, line)
+        library, library_notes = _read_libraries(siblings, line)
         definitions |= library
         notes += library_notes
     used_names = [obj.materials[number] for number in np.unique(obj.face_materials) if number >= 0]
@@ -133,15 +136,15 @@ def _materials(
             declared.add(key)
     with_image = [entry for entry in entries.values() if entry.image]
     names = [entry.image for entry in with_image] + [entry.alpha for entry in with_image]
-    images, image_notes = decode_siblings(folder, names, in_child=in_child)
+    images, image_notes = siblings.decode(names, in_child=in_child)
     materials = {name: _material(entry, images) for name, entry in entries.items()}
     dark = {
         name: entry
         for name, entry in entries.items()
         if (entry.light or any(entry.emission)) and is_black(materials[name])
     }
-    lights, light_notes = decode_siblings(
-        folder, [entry.light for entry in dark.values()], in_child=in_child
+    lights, light_notes = siblings.decode(
+        [entry.light for entry in dark.values()], in_child=in_child
     )
     for name, entry in dark.items():
         materials[name] = _emission(entry, lights)
@@ -153,13 +156,13 @@ def _materials(
     return {**by_name}, list(dict.fromkeys([*notes, *image_notes, *light_notes]))
 
 
-def _read_libraries(folder: Path, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:
+def _read_libraries(siblings: Siblings, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:
     """Return the materials of a `mtllib` statement, which is one name with spaces or several names, and notes."""
     materials: dict[str, MtlMaterial] = {}
     errors: dict[str, ImageError] = {}
     for name in dict.fromkeys([line, *line.split()]):
         try:
-            materials |= parse_mtl(read_sibling(folder, name).decode("utf-8", "replace"))
+            materials |= parse_mtl(siblings.read(name).decode("utf-8", "replace"))
         except ImageError as error:
             errors[name] = error
         else:

@@ -20,9 +20,9 @@ from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.textured.image_files import (
     EncodedImage,
     ImageError,
+    Siblings,
     decode_images,
     is_inside,
-    read_sibling,
 )
 from render_agent.scans.formats.textured.parts import is_black
 from render_agent.scans.srgb import to_linear, to_srgb
@@ -269,7 +269,7 @@ def _layer_folder(attribute: Any) -> str | None:
 
 
 def build_materials(
-    appearances: Iterable[Appearance], stage: Any, path: Path, declared: Declared
+    appearances: Iterable[Appearance], stage: Any, siblings: Siblings, declared: Declared
 ) -> tuple[dict[Appearance, tuple[Material, Image | None]], list[str]]:
     """Return the material of each appearance with its image, and notes about images. Raises ScanRejectedError."""
     notes: list[str] = []
@@ -278,7 +278,7 @@ def build_materials(
     def build(sources: dict[Appearance, Source]) -> dict[Appearance, tuple[Material, Image | None]]:
         images = dict.fromkeys(source.image for source in sources.values() if source.image)
         decoded, image_notes = decode_images(
-            {image.asset: partial(_open_image, stage, path, image) for image in images},
+            {image.asset: partial(_open_image, stage, siblings, image) for image in images},
             in_child=True,
         )
         notes.extend(image_notes)
@@ -329,24 +329,21 @@ def _adjust_colours(texels: NDArray[np.uint8], image: Image) -> NDArray[np.uint8
     return graded
 
 
-def _open_image(stage: Any, path: Path, image: Image) -> EncodedImage:
+def _open_image(stage: Any, siblings: Siblings, image: Image) -> EncodedImage:
     """Open an image in the stage's package or folder; raise ImageError if it is missing or elsewhere."""
     from pxr import Ar
 
-    asset = image.asset
+    asset, root = image.asset, siblings.folder
     if "<UDIM>" in asset:
         raise ImageError(
             f"{short_repr(Path(asset).name)} has tiles (UDIM), which are not supported"
         )
-    in_package = asset.startswith(f"{stage.GetRootLayer().realPath}[")
-    if not in_package and not Path(asset).is_file():
-        folder = Path(image.folder or path.parent)
-        folder = folder if is_inside(folder, path.parent) else path.parent
-        return EncodedImage.of(read_sibling(folder, asset, path.parent), asset)
-    if not in_package and not is_inside(Path(asset), path.parent):
-        name = os.path.relpath(asset, path.parent)
-        raise ImageError(f"{short_repr(name)} is outside the scan's folder")
-    opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
-    if not opened:
-        raise ImageError(f"{short_repr(asset)} does not exist")
-    return EncodedImage.of(bytes(opened.GetBuffer()), asset)
+    if asset.startswith(f"{stage.GetRootLayer().realPath}["):  # in the package
+        opened = Ar.GetResolver().OpenAsset(Ar.ResolvedPath(asset))
+        if not opened:
+            raise ImageError(f"{short_repr(asset)} does not exist")
+        return EncodedImage.of(bytes(opened.GetBuffer()), asset)
+    if Path(asset).is_file() and not is_inside(Path(asset), root):
+        raise ImageError(f"{short_repr(os.path.relpath(asset, root))} is outside the scan's folder")
+    folder = Path(image.folder or root)
+    return EncodedImage.of(siblings.read(asset, folder if is_inside(folder, root) else root), asset)

@@ -5,6 +5,7 @@ The files are untrusted and pxr is a C++ library, so it runs in a child process.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from render_agent.scans.file_frame import Axis
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
+from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
 from render_agent.scans.formats.triangulation import triangle_corners
 from render_agent.scans.formats.usd.materials import PLAIN, Appearance, Materials, build_materials
@@ -95,7 +97,9 @@ def read_directly(path: Path, size: int) -> Scan:
             surfaces = [part for part in parts if part.faces is not None]
             if surfaces and len(surfaces) < len(parts):
                 reader.declared.add("Points")
-            scan = _textured_scan(surfaces or parts, stage, path, reader.declared)
+            siblings = Siblings(path.parent)
+            _note_layers(stage, siblings)
+            scan = _textured_scan(surfaces or parts, stage, siblings, reader.declared)
             up: Axis = "z" if UsdGeom.GetStageUpAxis(stage) == "Z" else "y"
             metres = _metres(stage)
         except Tf.ErrorException as error:
@@ -103,7 +107,7 @@ def read_directly(path: Path, size: int) -> Scan:
             reason = str(error).partition(" : ")[2].strip().splitlines() or [str(error)]
             raise ValueError(reason[0].strip("'")) from error
     notes = (*scan.notes, *reader.declared.notes, *reader.skip_notes())
-    return replace(scan, up=up, metres=metres, notes=notes)
+    return replace(scan, up=up, metres=metres, notes=notes, files=siblings.opened)
 
 
 def _metres(stage: Any) -> float | None:
@@ -345,6 +349,18 @@ class _StageReader:
         return None, False
 
 
+def _note_layers(stage: Any, siblings: Siblings) -> None:
+    """Note the other layers of the stage, and those that it could not open."""
+    root = stage.GetRootLayer()
+    for layer in stage.GetUsedLayers():
+        if layer.realPath and layer != root and not layer.realPath.startswith(f"{root.realPath}["):
+            with Path(layer.realPath).open("rb") as file:
+                siblings.opened[layer.realPath] = hashlib.file_digest(file, "sha256").hexdigest()
+    for error in stage.GetCompositionErrors():
+        if failed := FAILED.search(str(error)):
+            siblings.note_missing(siblings.folder / failed[2])
+
+
 def _unresolved_assets(stage: Any) -> Iterator[str]:
     """Yield the files that the stage refers to and that are missing, and other failed references."""
     for error in stage.GetCompositionErrors():
@@ -399,12 +415,14 @@ def _used_points(faces: Integers, count: int) -> tuple[Integers, Integers]:
     return np.flatnonzero(is_used), places[faces]
 
 
-def _textured_scan(parts: Sequence[_Part], stage: Any, path: Path, declared: Declared) -> Scan:
+def _textured_scan(
+    parts: Sequence[_Part], stage: Any, siblings: Siblings, declared: Declared
+) -> Scan:
     """Join the parts to one scan; raise ScanRejectedError if their textures are too large."""
     shown: Iterable[Appearance] = (
         each for part in parts for each in part.appearances if each is not None
     )
-    materials, notes = build_materials(shown, stage, path, declared)
+    materials, notes = build_materials(shown, stage, siblings, declared)
     textured_parts = []
     for part in parts:
         if part.faces is None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import require_reader, unreadable
-from render_agent.scans.formats.textured.image_files import ImageError, read_sibling
+from render_agent.scans.formats.textured.image_files import ImageError, Siblings
 from render_agent.util.reasons import truncate
 from render_agent.util.safe_parse import parse_json
 
@@ -33,6 +33,7 @@ class GltfFile:
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self.size = size
+        self.siblings = Siblings(path.parent)
         text = memoryview(path.read_bytes())
         self._binary: memoryview | None = None
         if bytes(text[:4]) == MAGIC:
@@ -126,7 +127,7 @@ class GltfFile:
                 self._buffers[number] = self._binary
             else:
                 try:
-                    self._buffers[number] = memoryview(read_sibling(self.path.parent, uri))
+                    self._buffers[number] = memoryview(self.siblings.read(uri))
                 except ImageError as error:
                     raise unreadable(
                         self.path, f"cannot load its data: {error}", "copy all of its files"

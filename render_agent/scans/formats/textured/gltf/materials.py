@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.textured.gltf.gltf_file import GltfFile, Tree, extension
-from render_agent.scans.formats.textured.image_files import (
-    EncodedImage,
-    decode_images,
-    read_sibling,
-)
+from render_agent.scans.formats.textured.image_files import EncodedImage, decode_images
 from render_agent.scans.formats.textured.parts import is_black
 from render_agent.scans.texture import Material, Wrap
 
@@ -158,7 +154,7 @@ def _load_image(gltf: GltfFile, number: int) -> EncodedImage:
     if "bufferView" in entry:
         return EncodedImage.of(gltf.view(entry["bufferView"]))
     uri = str(entry["uri"])
-    return EncodedImage.of(read_sibling(gltf.path.parent, uri), uri)
+    return EncodedImage.of(gltf.siblings.read(uri), uri)
 
 
 def _cutoff(material: Tree, alpha: float) -> float | None:

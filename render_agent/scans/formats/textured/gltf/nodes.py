@@ -130,7 +130,7 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         scan = replace(read_splats(gltf, visible, declared), up="y", metres=1.0)
     else:
         scan = _mesh_scan(gltf, graph, visible, declared, in_child=in_child)
-    return replace(scan, notes=(*scan.notes, *declared.notes))
+    return replace(scan, notes=(*scan.notes, *declared.notes), files=gltf.siblings.opened)
 
 
 def _mesh_scan(
