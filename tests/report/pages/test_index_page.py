@@ -109,6 +109,27 @@ def test_header_and_cells_have_the_same_columns(page, browser, report_with_views
     context.close()
 
 
+def test_summary_fits_on_the_first_printed_page(page, report_with_views):
+    open_index(page, report_with_views)
+    page.emulate_media(media="print")
+    try:
+        page.set_viewport_size({"width": 688, "height": 1000})  # A4 within its margins
+        summary = page.locator(".summary").bounding_box()
+        assert summary["y"] + summary["height"] < 1000
+        score, plot, facts = (
+            page.locator(f".summary {part}").bounding_box()
+            for part in (".headline", ".plotted", ".facts")
+        )
+        assert score["x"] + score["width"] <= plot["x"]
+        assert facts["width"] > 680
+        heads = page.locator("#table thead th:visible").all_inner_texts()
+        assert all(heads)
+        assert "Score (%)" in heads
+    finally:
+        page.emulate_media(media="screen")
+        set_window(page, 1280, "light")
+
+
 def test_rows_show_the_last_view(page, report_with_views):
     open_index(page, report_with_views)
     results = json.loads((report_with_views.parents[1] / "results.json").read_text("utf-8"))[
