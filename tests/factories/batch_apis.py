@@ -7,9 +7,13 @@ import json
 import random
 import re
 
-import pydantic
-
-from factories.native_apis import AnthropicStub, GeminiStub, NativeServer, ResponsesStub
+from factories.native_apis import (
+    AnthropicStub,
+    GeminiStub,
+    NativeServer,
+    ResponsesStub,
+    adapter,
+)
 
 # Faults of single requests.
 EXPIRED, CANCELED = "expired", "canceled"
@@ -28,7 +32,7 @@ class ChatStub:
         )
 
         assert body.keys() <= CompletionCreateParamsBase.__annotations__.keys()
-        pydantic.TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(body)
+        adapter(CompletionCreateParamsNonStreaming).validate_python(body)
 
     def reply(self, body, digest):
         return self.say(json.dumps({"rotation_angle_degrees": int(digest[:6], 16) % 90 + 1}))
@@ -58,7 +62,7 @@ class OpenAIJobs:
             head = {"id": name, "bytes": len(content), "created_at": 1, "filename": "f.jsonl"}
             return {**head, "object": "file", "purpose": "batch", "status": "processed"}
         created = json.loads(body)
-        pydantic.TypeAdapter(BatchCreateParams).validate_python(created)
+        adapter(BatchCreateParams).validate_python(created)
         assert created["endpoint"] == server.stub.path
         lines = list(map(json.loads, server.files[created["input_file_id"]].splitlines()))
         assert {(line["method"], line["url"]) for line in lines} == {("POST", server.stub.path)}
@@ -105,8 +109,8 @@ class AnthropicJobs:
         from anthropic.types.messages.batch_create_params import BatchCreateParams
 
         requests = json.loads(body)["requests"]
-        adapter = pydantic.TypeAdapter(BatchCreateParams)
-        adapter.validate_python({"requests": [{**r, "params": {**r["params"]}} for r in requests]})
+        body = {"requests": [{**r, "params": {**r["params"]}} for r in requests]}
+        adapter(BatchCreateParams).validate_python(body)
         assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", r["custom_id"]) for r in requests)
         job = server.create({request["custom_id"]: request["params"] for request in requests})
         return self.shown(job, server)
@@ -203,7 +207,7 @@ class AnyGeminiStub(GeminiStub):
             name: [kind.model_validate(each) for each in body.get(name, ())]
             for name, kind in kinds.items()
         }
-        return pydantic.TypeAdapter(dict).dump_json(found, exclude_none=True)
+        return adapter(dict).dump_json(found, exclude_none=True)
 
     def validate(self, body):
         known = {"contents", "system_instruction", "generation_config", "tools"}

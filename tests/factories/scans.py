@@ -87,8 +87,21 @@ def ply(elements, order="binary_little_endian", newline="\n"):
         for entry in properties:
             words = ["list", *entry] if len(entry) == 3 else list(entry)
             header.append(" ".join(["property", *words]))
-        body += b"".join(_row(row, properties, order, sign, newline) for row in rows)
+        has_lists = any(len(entry) == 3 for entry in properties)
+        if order == "ascii" or has_lists or not properties or not len(rows):
+            body += b"".join(_row(row, properties, order, sign, newline) for row in rows)
+        else:
+            body += _table(rows, [sign + NUMPY[kind] for kind, _ in properties])
     return (newline.join([*header, "end_header"]) + newline).encode() + body
+
+
+def _table(rows, kinds):
+    """Return the bytes of rows of numbers."""
+    table = np.empty(len(rows), [(str(number), kind) for number, kind in enumerate(kinds)])
+    columns = rows.T if isinstance(rows, np.ndarray) else zip(*rows, strict=True)
+    for name, column in zip(table.dtype.names, columns, strict=True):
+        table[name] = column
+    return table.tobytes()
 
 
 def _row(row, properties, order, sign, newline):

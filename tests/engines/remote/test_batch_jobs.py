@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from io import StringIO
 
 import pytest
@@ -117,15 +118,26 @@ start_run(make_config(folder, folder / "questions.jsonl", **options)).go(NullObs
 """
 
 
-@pytest.mark.parametrize("name", ["anthropic", "chat"])
-def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A function that returns the transcripts of a run without faults, and its paid requests, by the name of an API."""
+
+    @cache
+    def play_once(name):
+        with BatchServer(name) as server:
+            run, _ = play(tmp_path_factory.mktemp("whole"), server, name)
+        return transcripts(run.path), sorted(server.paid)
+
+    return play_once
+
+
+def test_killed_run_reads_the_results_of_its_job(tmp_path, whole):
     """The process is killed by SIGKILL while its second job is in flight."""
-    with BatchServer(name) as server:
-        whole, _ = play(tmp_path / "a", server, name)
-        paid, server.paid, server.submissions = server.paid, [], []
+    expected, paid = whole("chat")
+    with BatchServer("chat") as server:
         server.polls = 20  # about one second
-        questions_in(tmp_path / "b")
-        arguments = [str(tmp_path / "b"), repr(options(server, name, batch_jobs=True))]
+        questions_in(tmp_path)
+        arguments = [str(tmp_path), repr(options(server, "chat", batch_jobs=True))]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], env=environment)
         end = time.monotonic() + 120
@@ -136,42 +148,39 @@ def test_killed_run_reads_the_results_of_its_job(name, tmp_path):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        (folder,) = (tmp_path / "b" / "runs").iterdir()
+        (folder,) = (tmp_path / "runs").iterdir()
         assert {turn.number for s in RunData(folder).states for turn in s.turns} == {0}
         server.polls = 2
         run, _ = go(resume_run(RunData(folder), {}))
     assert not server.problems
     assert server.submissions == [QUESTIONS] * BATCHED
-    assert sorted(server.paid) == sorted(paid)
-    assert transcripts(run.path) == transcripts(whole.path)
+    assert sorted(server.paid) == paid
+    assert transcripts(run.path) == expected
 
 
 @pytest.mark.parametrize("name", JOB_APIS)
-def test_expired_requests_are_sent_again_in_a_new_job(name, tmp_path):
+def test_expired_requests_are_sent_again_in_a_new_job(name, tmp_path, whole):
     with BatchServer(name) as server:
-        whole, _ = play(tmp_path / "a", server, name)
-        server.submissions, server.faults = [], [None, EXPIRED]
-        run, results = play(tmp_path / "b", server, name)
+        server.faults = [None, EXPIRED]
+        run, results = play(tmp_path, server, name)
     assert not server.problems
     assert server.submissions == [QUESTIONS, 1, QUESTIONS]
-    assert transcripts(run.path) == transcripts(whole.path)
+    assert transcripts(run.path) == whole(name)[0]
     assert results["totals"]["events"]["retried"] == 1
 
 
-@pytest.mark.parametrize("fault", [BROKEN, CANCELED])
 @pytest.mark.parametrize("name", JOB_APIS)
-def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, fault, tmp_path):
+def test_broken_and_canceled_requests_fail_and_are_sent_again_by_resuming(name, tmp_path, whole):
     with BatchServer(name) as server:
-        whole, _ = play(tmp_path / "a", server, name)
-        server.submissions, server.faults = [], [None, fault]
-        run, results = play(tmp_path / "b", server, name)
-        assert server.submissions == [QUESTIONS, QUESTIONS - 1]
-        assert results["counts"]["failed"] == 1
+        server.faults = [None, BROKEN, CANCELED]
+        run, results = play(tmp_path, server, name)
+        assert server.submissions == [QUESTIONS, QUESTIONS - 2]
+        assert results["counts"]["failed"] == 2
         resumed, results = go(resume_run(RunData(run.path), {}))
     assert not server.problems
-    assert server.submissions == [QUESTIONS, QUESTIONS - 1, 1, 1]
+    assert server.submissions == [QUESTIONS, QUESTIONS - 2, 2, 2]
     assert results["counts"]["failed"] == 0
-    assert transcripts(resumed.path) == transcripts(whole.path)
+    assert transcripts(resumed.path) == whole(name)[0]
 
 
 def test_field_that_a_job_rejects_is_omitted(tmp_path):

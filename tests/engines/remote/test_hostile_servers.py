@@ -107,7 +107,7 @@ def options(server, name, **more):
         "model": "made",
         "base_url": (server.base_url,),
         "limit": 1,
-        "max_turns": 4,
+        "max_turns": 3,
         "max_batched_turns": 2,
         **native,
         **more,
@@ -317,22 +317,20 @@ BAD_IDS = ["j" * 200_000, "batch_\ud800", 7]
 
 
 @pytest.mark.parametrize("name", ["anthropic", "chat", "gemini"])
-@pytest.mark.parametrize("job_id", BAD_IDS, ids=lambda job_id: repr(job_id)[:12])
-def test_odd_id_of_a_job_is_the_fault_of_its_requests(name, job_id, tmp_path):
+def test_odd_id_of_a_job_is_the_fault_of_its_requests(name, tmp_path):
     """The requests are submitted again; the run folder never has the id."""
     with BatchServer(name) as server:
-        shown, answers = server.jobs_api.shown, []
+        shown, bad_ids = server.jobs_api.shown, [*BAD_IDS]
 
         def show(job, server):
-            answers.append(job)
             answer = shown(job, server)
-            return {**answer, "id": job_id, "name": job_id} if len(answers) == 1 else answer
+            return answer | dict.fromkeys(("id", "name"), bad_ids.pop()) if bad_ids else answer
 
         server.jobs_api.shown = show
         run, results = play(tmp_path, server, name, batch_jobs=True)
     assert results["counts"]["failed"] == 0
     lines = [*map(json.loads, (run.path / "batch_jobs.jsonl").read_text().splitlines())]
-    assert [line["job"] for line in lines] == [*server.jobs][1:]
+    assert [line["job"] for line in lines] == [*server.jobs][len(BAD_IDS) :]
 
 
 @pytest.mark.parametrize("name", ["anthropic", "chat", "gemini"])
