@@ -15,17 +15,13 @@ from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
-    FinishedJob,
     Messages,
-    job_fault,
     job_field,
     make_reply,
     mapping,
     mappings,
-    read_results,
     reply_text,
     token_count,
-    used_options,
 )
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
@@ -133,7 +129,7 @@ class MessagesApi(ChatApi):
             ]
             # A turn makes one call; further ones would be ignored.
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
-        return used_options(self.options, fields)
+        return dict(self.options.fields(fields))
 
     def _thinking(self, budget: int | None) -> dict[str, Any] | None:
         if self.thinking == "off":
@@ -175,13 +171,18 @@ class MessagesApi(ChatApi):
         batch = await client.messages.batches.create(requests=[*map(json.loads, requests)])
         return job_field(batch, "id")
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
-        """Return the results of a message batch."""
+    async def poll_job(self, client: Any, job: str) -> tuple[str, str | None]:
         batch = await client.messages.batches.retrieve(job)
-        if (status := job_field(batch, "processing_status")) != "ended":
-            return status
+        status = job_field(batch, "processing_status")
+        if status != "ended":
+            return status, None
         raw = await client.messages.batches.with_raw_response.results(job)
-        return read_results(raw.http_response.text, _job_result), job_fault("no result")
+        return status, raw.http_response.text
+
+    def job_result(self, line: Any) -> tuple[Any, int, Any]:
+        result = line["result"]
+        fault = {"error": {"message": f"the request in the batch is {result['type']}"}}
+        return line["custom_id"], 200, result.get("message") or result.get("error") or fault
 
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a message."""
@@ -203,12 +204,6 @@ class MessagesApi(ChatApi):
             Tokens.total(map(_tokens, usages)),
             blocks=[tuple(content) if any(b.get("type") != "text" for b in content) else ()],
         )
-
-
-def _job_result(line: Any) -> tuple[Any, int, Any]:
-    result = line["result"]
-    fault = {"error": {"message": f"the request in the batch is {result['type']}"}}
-    return line["custom_id"], 200, result.get("message") or result.get("error") or fault
 
 
 def assistant_content(reply: Message) -> list[dict[str, Any]]:

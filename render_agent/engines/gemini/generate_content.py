@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,14 +18,11 @@ from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
-    FinishedJob,
     Messages,
-    job_fault,
     job_field,
     make_reply,
     mapping,
     mappings,
-    read_results,
     reply_text,
     token_count,
 )
@@ -86,9 +84,8 @@ class GenerateContent(ChatApi):
         await client[1].aclose()
 
     async def list_models(self, client: Any) -> str:
-        """Return the model of the run as a list, if it exists."""
         await client[0].models.get(model=self.model)
-        return self.model_list
+        return json.dumps({"data": [{"id": self.model}]})
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the contents, with the results of function calls."""
@@ -188,17 +185,19 @@ class GenerateContent(ChatApi):
             await client[0].batches.create(model=self.model, src=job_field(file, "name")), "name"
         )
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
-        """Return the results of a batch job, from its file."""
+    async def poll_job(self, client: Any, job: str) -> tuple[str, str | None]:
         batch = await client[0].batches.get(name=job)
-        state = job_field(batch.state, "name")
-        if not state.endswith(("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")):
-            return state.removeprefix("JOB_STATE_").lower()
-        text = ""
-        if batch.dest and batch.dest.file_name:
-            file = job_field(batch.dest, "file_name")
-            text = (await client[0].files.download(file=file)).decode("utf-8", "replace")
-        return read_results(text, _job_result), job_fault(f"the batch job ended in {state}")
+        status = job_field(batch.state, "name").removeprefix("JOB_STATE_").lower()
+        if not status.endswith(("succeeded", "failed", "cancelled", "expired")):
+            return status, None
+        if not (batch.dest and batch.dest.file_name):
+            return status, ""
+        content = await client[0].files.download(file=job_field(batch.dest, "file_name"))
+        return status, content.decode("utf-8", "replace")
+
+    def job_result(self, line: Any) -> tuple[Any, int, Any]:
+        error = {"error": line.get("error", line.get("status"))}
+        return line["key"], 200, line.get("response") or error
 
     def read(self, body: Any, request: Request) -> Reply | None:
         """Parse a response: its first candidate, or the reason why the prompt was blocked."""
@@ -225,11 +224,6 @@ class GenerateContent(ChatApi):
             blocks=[tuple(parts) if is_opaque else ()],
             is_filtered=is_blocked,
         )
-
-
-def _job_result(line: Any) -> tuple[Any, int, Any]:
-    error = {"error": line.get("error", line.get("status"))}
-    return line["key"], 200, line.get("response") or error
 
 
 def function_call(part: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -14,23 +14,19 @@ from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
-    FinishedJob,
     Messages,
-    Results,
-    job_fault,
     job_field,
     make_reply,
     mapping,
     mappings,
-    read_results,
     reply_text,
     token_count,
-    used_options,
 )
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 
+CALL_FIELDS = ("id", "type", "function", "index")  # of OpenAI's protocol
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
 
@@ -84,18 +80,20 @@ class OpenAIApi(ChatApi):
         )
         return job_field(batch, "id")
 
-    async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
-        """Return the results of a batch: those in its output file and in its error file."""
+    async def poll_job(self, client: Any, job: str) -> tuple[str, str | None]:
+        """Return the status of a batch, and the lines of its output file and its error file if it has ended."""
         batch = await client.batches.retrieve(job)
         status = job_field(batch, "status")
         if status not in ("completed", "failed", "expired", "cancelled"):
-            return status
-        results: Results = {}
-        for name in ("output_file_id", "error_file_id"):
-            if getattr(batch, name, None):
-                content = await client.files.content(job_field(batch, name))
-                results |= read_results(content.text, _job_result)
-        return results, job_fault(f"the batch has {status}: {getattr(batch, 'errors', None)}")
+            return status, None
+        files = [n for n in ("output_file_id", "error_file_id") if getattr(batch, n, None)]
+        texts = [(await client.files.content(job_field(batch, name))).text for name in files]
+        return f"{status}, {getattr(batch, 'errors', None)}", "\n".join(texts)
+
+    def job_result(self, line: Any) -> tuple[Any, int, Any]:
+        fault: dict[str, Any] = {"status_code": 200, "body": {"error": line.get("error")}}
+        response = line.get("response") or fault
+        return line["custom_id"], response["status_code"], response["body"]
 
 
 class ChatCompletions(OpenAIApi):
@@ -104,13 +102,28 @@ class ChatCompletions(OpenAIApi):
     name = "chat"
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
-        """Return the messages, with the system message first."""
         return wire_messages(request.messages, image, self.options.image_detail)
 
     def fields(
         self, request: Request, samples: int, seed: int, endpoint: Endpoint
     ) -> dict[str, Any]:
-        return request_fields(request, samples, seed, self.options, endpoint)
+        options = self.options
+        is_hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None
+        limit = options.max_tokens_field or ("max_completion_tokens" if is_hosted else "max_tokens")
+        fields: dict[str, Any] = {
+            "temperature": request.temperature,
+            "seed": seed,
+            limit: request.token_limit,
+            "top_p": options.top_p,
+            "reasoning_effort": options.reasoning_effort,
+            "thinking_token_budget": request.thinking_budget,
+            "n": samples if samples > 1 else None,
+            "tools": None if request.tools is None else list(request.tools),
+        }
+        if request.schema is not None:
+            schema = {"name": "reply", "schema": request.schema}
+            fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return options.fields(fields)
 
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         raw = await client.chat.completions.with_raw_response.create(
@@ -119,7 +132,6 @@ class ChatCompletions(OpenAIApi):
         return str(raw.text)
 
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse a completion."""
         choices = mapping(body).get("choices")
         found = choices if isinstance(choices, list) else []
         messages = mappings([mapping(choice).get("message") for choice in found])
@@ -133,11 +145,6 @@ class ChatCompletions(OpenAIApi):
             blocks=[_opaque_parts(message) for message in messages] if has_tools else (),
             is_filtered=any(_text(message.get("refusal")) for message in messages),
         )
-
-
-def _job_result(line: Any) -> tuple[Any, int, Any]:
-    response = line.get("response") or {"status_code": 200, "body": {"error": line.get("error")}}
-    return line["custom_id"], response["status_code"], response["body"]
 
 
 def wire_messages(
@@ -165,21 +172,21 @@ def wire_messages(
         }
         if calls := message.get("tool_calls"):
             block: Mapping[str, Any] = next(iter(message.get("blocks", ())), {})
-            signatures = [*mappings(block.get("calls")), *({} for _ in calls)]
-            extra_fields["tool_calls"] = [
-                _wire_call(call) | fields for call, fields in zip(calls, signatures, strict=False)
+            sent = [
+                {**call, "function": {**call["function"], "arguments": _arguments(call)}}
+                for call in calls
             ]
+            for call, signature in zip(sent, mappings(block.get("calls")), strict=False):
+                call.update(signature)
+            extra_fields["tool_calls"] = sent
             extra_fields |= mapping(block.get("message"))
         text_or_pieces = content[0]["text"] if is_text else content
         result.append({"role": message["role"], "content": text_or_pieces, **extra_fields})
     return result
 
 
-def _wire_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool call with its arguments as text."""
-    function = call["function"]
-    arguments = json.dumps(function["arguments"], ensure_ascii=False)
-    return {**call, "function": {**function, "arguments": arguments}}
+def _arguments(call: Mapping[str, Any]) -> str:
+    return json.dumps(call["function"]["arguments"], ensure_ascii=False)
 
 
 def _opaque_parts(message: Mapping[str, Any]) -> Blocks:
@@ -187,47 +194,21 @@ def _opaque_parts(message: Mapping[str, Any]) -> Blocks:
     thinking.
     """
     calls, details = mappings(message.get("tool_calls")), message.get("reasoning_details")
-    signatures = [_further_fields(call) for call in calls]
+    signatures = [
+        {name: value for name, value in call.items() if name not in CALL_FIELDS and value}
+        for call in calls
+    ]
     if not calls or not (details or any(signatures)):
         return ()
     return ({"calls": signatures, "message": {"reasoning_details": details} if details else {}},)
-
-
-def _further_fields(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a tool call that are not part of OpenAI's protocol."""
-    own = ("id", "type", "function", "index")
-    return {name: value for name, value in call.items() if name not in own and value}
-
-
-def request_fields(
-    request: Request, samples: int, seed: int, options: OpenAIOptions, endpoint: Endpoint
-) -> dict[str, Any]:
-    """Return the request body without the model and the messages."""
-    hosted = endpoint.host == HOSTED_HOST or options.reasoning_effort is not None
-    limit = options.max_tokens_field or ("max_completion_tokens" if hosted else "max_tokens")
-    fields: dict[str, Any] = {
-        "temperature": request.temperature,
-        "seed": seed,
-        limit: request.token_limit,
-        "top_p": options.top_p,
-        "reasoning_effort": options.reasoning_effort,
-        "thinking_token_budget": request.thinking_budget,
-    }
-    if samples > 1:
-        fields["n"] = samples
-    if request.schema is not None:
-        schema = {"name": "reply", "schema": request.schema}
-        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
-    if request.tools is not None:
-        fields["tools"] = list(request.tools)
-    return used_options(options, fields)
 
 
 def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
     """Return the text of a message, or its refusal, and its tool calls, after a <think> block."""
     content = message.get("content")
     text = _text(content) or _text(message.get("refusal"))
-    calls = _functions(message)
+    calls = mappings([call.get("function") for call in mappings(message.get("tool_calls"))])
+    calls += mappings([message.get("function_call")])
     call_texts = [
         call_text(_text(call.get("name")), call.get("arguments") or {})
         if has_tools
@@ -240,12 +221,6 @@ def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
         pieces = (piece.get("thinking") for piece in content if isinstance(piece, dict))
         reasoning = "".join(map(_text, pieces))
     return reply_text(text, call_texts, reasoning)
-
-
-def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the functions that a message calls, with their arguments."""
-    calls = mappings(message.get("tool_calls"))
-    return mappings([*(call.get("function") for call in calls), message.get("function_call")])
 
 
 def _text(content: Any) -> str:
@@ -264,16 +239,9 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     Some servers count thinking in the total but not among the completion tokens; it is part of the reply here.
     """
     of_prompt = mapping(usage.get("prompt_tokens_details"))
-    of_reply = mapping(usage.get("completion_tokens_details"))
     prompt, reply = (token_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion"))
-    reasoning_tokens = token_count(of_reply.get("reasoning_tokens"))
-    reply_tokens = token_count(usage.get("total_tokens")) - prompt
-    return Tokens(
-        prompt,
-        reply + reasoning_tokens
-        if reasoning_tokens and reply_tokens == reply + reasoning_tokens
-        else reply,
-        token_count(of_prompt.get("cached_tokens")),
-        reasoning_tokens,
-        token_count(of_prompt.get("cache_write_tokens")),
-    )
+    thought = token_count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if prompt + reply + thought == token_count(usage.get("total_tokens")):
+        reply += thought
+    cached, written = (token_count(of_prompt.get(f"{n}_tokens")) for n in ("cached", "cache_write"))
+    return Tokens(prompt, reply, cached, thought, written)

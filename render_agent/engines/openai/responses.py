@@ -19,7 +19,6 @@ from render_agent.engines.remote.chat_api import (
     mappings,
     reply_text,
     token_count,
-    used_options,
 )
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.exchanges import split_exchanges, text_of
@@ -88,7 +87,7 @@ class Responses(OpenAIApi):
                 {"type": "function", **tool["function"], "strict": False} for tool in request.tools
             ]
             fields["parallel_tool_calls"] = False  # a turn makes one call
-        return used_options(self.options, fields)
+        return self.options.fields(fields)
 
     async def send(self, client: Any, messages: Messages, fields: Fields) -> str:
         raw = await client.responses.with_raw_response.create(

@@ -20,7 +20,6 @@ from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.api_error import ApiError, RequestError
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.phrases import FINISH_REASONS, End
-from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.engines.remote.response_bodies import normalize
 from render_agent.util.safe_parse import parse_json
 
@@ -45,9 +44,7 @@ class ChatApi(ABC):
     """Address and keys of the hosted service."""
 
     def __init__(self, model: str, options: Any, thinking: str = "auto") -> None:
-        self.model = model
-        self.options: Any = options
-        self.thinking = thinking
+        self.model, self.options, self.thinking = model, options, thinking
 
     @abstractmethod
     def connect(self, endpoint: Endpoint) -> Any:
@@ -73,7 +70,7 @@ class ChatApi(ABC):
 
     @abstractmethod
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse the body of a response; return None if it is not a complete reply."""
+        """Return the reply in the body of a response; None if it is not complete."""
 
     @abstractmethod
     def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
@@ -84,21 +81,33 @@ class ChatApi(ABC):
         """Submit requests, in JSON, as one batch job and return its id."""
 
     @abstractmethod
+    async def poll_job(self, client: Any, job: str) -> tuple[str, str | None]:
+        """Return the status of a batch job, and its results as lines of JSON if it has ended."""
+
+    @abstractmethod
+    def job_result(self, line: Any) -> tuple[Any, int, Any]:
+        """Return the key, the status and the body of a result."""
+
     async def fetch_job(self, client: Any, job: str) -> FinishedJob | str:
-        """Return the results of a batch job, or its status if it has not finished."""
+        """Return the results of a batch job, or its status if it has not ended."""
+        status, lines = await self.poll_job(client, job)
+        if lines is None:
+            return status
+        results: Results = {}
+        for line in filter(str.strip, lines.split("\n")):
+            with suppress(ValueError, LookupError, TypeError, AttributeError):  # not a result
+                key, code, body = self.job_result(parse_json(line))
+                code, content = normalize(code, json.dumps(body).encode())
+                text = content.decode()
+                results[str(key)] = text if 200 <= code < 300 else job_fault(text, code)
+        return results, job_fault(f"the batch job ended without a result: {status}", 500)
 
     async def close(self, client: Any) -> None:
-        """Close the connections of a client."""
         await client.close()
 
     async def list_models(self, client: Any) -> str:
         """Return a list of models as JSON, in OpenAI's format; by default the model of the run, if it exists."""
         await client.models.with_raw_response.retrieve(self.model)
-        return self.model_list
-
-    @property
-    def model_list(self) -> str:
-        """The list of a server that has the model of the run."""
         return json.dumps({"data": [{"id": self.model}]})
 
 
@@ -177,18 +186,6 @@ def mappings(value: Any) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def read_results(text: str, read: Callable[[Any], tuple[Any, int, Any]]) -> Results:
-    """Return the results of a batch job; `read` returns the key, the status and the body of a line."""
-    results: Results = {}
-    for line in filter(str.strip, text.split("\n")):
-        with suppress(ValueError, LookupError, TypeError, AttributeError):  # not a result
-            key, status, body = read(parse_json(line))
-            status, content = normalize(status, json.dumps(body).encode())
-            body = content.decode()
-            results[str(key)] = body if 200 <= status < 300 else job_fault(body, status)
-    return results
-
-
 def job_field(batch: Any, name: str) -> str:
     """Return an id or a status of a batch job, as parsed by an SDK. Raises ApiError if the response has none."""
     value = getattr(batch, name, None)
@@ -198,12 +195,7 @@ def job_field(batch: Any, name: str) -> str:
     return value
 
 
-def job_fault(text: str, status: int = 500) -> ApiError:
-    """Return the error of a request in a batch job; by default, that of requests without a result."""
+def job_fault(text: str, status: int) -> ApiError:
+    """Return the error of a request in a batch job."""
     status = GONE if status >= 500 and CANCELED.search(text) else status
     return ApiError(f"status {status}", status, text, {"retry-after": str(JOB_RETRY_SECONDS)})
-
-
-def used_options(options: RemoteOptions, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value, with those of `extra_body`."""
-    return {k: v for k, v in fields.items() if v is not None} | dict(options.extra_body)

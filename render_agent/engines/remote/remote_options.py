@@ -27,6 +27,10 @@ class RemoteOptions:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """Additional fields of every request, sent unchanged."""
 
+    def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that have a value, and the additional ones."""
+        return {k: v for k, v in values.items() if v is not None} | dict(self.extra_body)
+
 
 Options = TypeVar("Options", bound=RemoteOptions)
 
