@@ -18,7 +18,7 @@ from render_agent.runs.inputs import QUESTIONS
 from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import record
-from render_agent.tasks.input_files import sha256
+from render_agent.util.file_digests import sha256
 
 
 class Recording(TurnLog):

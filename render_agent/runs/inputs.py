@@ -44,10 +44,11 @@ def recorded_inputs(record: Mapping[str, Any], lines: Iterable[LogLine] = ()) ->
     if "models" not in digests and (digest := model_digest(engine)) is not None:
         digests["models"] = {str(engine["model"]): digest}
     digests["packages"] = record.get("packages", {})  # with versions instead of SHA-256
-    opened = {n: digest for line in lines for n, digest in scan_files_of(line).items()}
-    if opened:
-        digests["scans"] = {**digests.get("scans", {}), **opened}
-    return digests
+    scans = dict(digests.get("scans", {}))
+    for name, digest in (item for line in lines for item in scan_files_of(line).items()):
+        # two workers read different files: no file is that of the run
+        scans[name] = digest if scans.get(name, digest) == digest else "several"
+    return digests | ({"scans": scans} if scans else {})
 
 
 def scan_files_of(line: LogLine) -> dict[str, str | None]:

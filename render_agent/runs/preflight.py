@@ -32,16 +32,10 @@ from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.ground_truth import check_own_boxes
-from render_agent.tasks.input_files import (
-    InputFile,
-    Section,
-    annotation_files,
-    digests_of,
-    scan_files,
-    sha256,
-)
+from render_agent.tasks.input_files import InputFile, Section, annotation_files, scan_files
 from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import format_bytes
+from render_agent.util.file_digests import digests_of, sha256
 from render_agent.visibility.start_pose import parse_start
 
 LOG = logging.getLogger(__name__)
@@ -168,7 +162,7 @@ def check_continued(
         raise _differs(file.name, INPUT_NOUNS[file.section], folder, is_missing=file.digest is None)
     for choice in parts.choices:
         # choices with unchanged files were checked when the run started
-        if not (choice.reads_boxes(config) or any(choice.inputs(config, shown_questions))):
+        if not any(choice.inputs(config, shown_questions)):
             choice.check(config, shown_questions)
             choice.check_at_hand(config)
     for part, package in packages(parts, questions).items():

@@ -38,10 +38,11 @@ from render_agent.runs.machines import machine_note
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
-from render_agent.tasks.input_files import InputFile, Section, changed_files, digests_of, sha256
+from render_agent.tasks.input_files import InputFile, Section, changed_files
 from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.contained_paths import check_links, image_path
 from render_agent.util.display import count_noun, first_names
+from render_agent.util.file_digests import digests_of, sha256
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
 

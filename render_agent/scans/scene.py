@@ -49,7 +49,7 @@ class Scene:
     frame: FileFrame = field(default_factory=FileFrame)
     """How the coordinates of the file were interpreted."""
     files: Mapping[str, str | None] = field(default_factory=dict)
-    """SHA-256 of the other files that its reader opened, by path; None for files that do not exist."""
+    """Path -> SHA-256 of the other files that its reader opened; None for files that do not exist."""
     cut_from: int | None = None  # number of faces before they were subdivided to shade them
 
     @property

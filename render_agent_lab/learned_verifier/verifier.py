@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.tasks.input_files import InputFile, digests_of, sha256
+from render_agent.tasks.input_files import InputFile
+from render_agent.util.file_digests import digests_of, sha256
 
 if TYPE_CHECKING:
     from render_agent.dialogue.evidence import Candidate

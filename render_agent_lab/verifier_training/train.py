@@ -12,8 +12,8 @@ import numpy as np
 
 from render_agent.errors import SetupError, UsageError, os_errors
 from render_agent.runs.read import RunData
-from render_agent.tasks.input_files import sha256
 from render_agent.util.display import count_noun
+from render_agent.util.file_digests import sha256
 from render_agent_lab.learned_verifier.card import CARD
 from render_agent_lab.learned_verifier.encoder import Encoder
 from render_agent_lab.learned_verifier.encoder_registry import make_encoder

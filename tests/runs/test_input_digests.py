@@ -34,9 +34,9 @@ from render_agent.runs.runner import preview_resume, resume_run, start_run
 from render_agent.scans.cache import SceneReader
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured.image_files import Siblings
-from render_agent.tasks import input_files
-from render_agent.tasks.input_files import sha256
 from render_agent.tasks.rooms import QuestionFile
+from render_agent.util import file_digests
+from render_agent.util.file_digests import sha256
 
 
 def edit_record(run: Path, change) -> None:
@@ -47,7 +47,7 @@ def edit_record(run: Path, change) -> None:
 
 
 def test_file_of_same_size_and_time_has_another_digest(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_files, "COARSE_NS", -(10**9))  # remember digests at once
+    monkeypatch.setattr(file_digests, "COARSE_NS", -(10**9))  # remember digests at once
     file = tmp_path / "scan.ply"
     file.write_bytes(b"one")
     before, status = sha256(file), file.stat()
@@ -61,11 +61,11 @@ def test_file_of_same_size_and_time_has_another_digest(tmp_path, monkeypatch):
 
 
 def test_unchanged_file_is_read_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_files, "COARSE_NS", -(10**9))
+    monkeypatch.setattr(file_digests, "COARSE_NS", -(10**9))
     file = tmp_path / "scan.ply"
     file.write_bytes(b"one")
     digest = sha256(file)
-    monkeypatch.setattr(input_files, "_hash", None)
+    monkeypatch.setattr(file_digests, "_hash", None)
     assert sha256(file) == digest
 
 
@@ -326,6 +326,20 @@ def test_added_file_of_a_scan_prevents_resuming(tmp_path, kind):
         resume_run(RunData(run.path), {})
 
 
+def test_texture_replaced_while_it_is_read_fails_the_scene(tmp_path, monkeypatch):
+    scan, _ = write_textured(tmp_path, "ply")
+    read = Siblings.read
+
+    def slow_copy(self, name, folder=None):
+        content = read(self, name, folder)
+        (self.folder / name).write_bytes(content + b"more")
+        return content
+
+    monkeypatch.setattr(Siblings, "read", slow_copy)
+    with pytest.raises(SceneError, match=r"My Wood\.png was replaced"):
+        load_scene(scan, unit="m")
+
+
 def test_texture_replaced_between_two_readings_fails_the_scene(tmp_path):
     scan, _ = write_textured(tmp_path, "ply")
     config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?", unit="m")  # fmt: skip
@@ -337,6 +351,26 @@ def test_texture_replaced_between_two_readings_fails_the_scene(tmp_path):
     with pytest.raises(SceneError, match=r"My Wood\.png has changed"):
         run.scenes.get(state.question)
     run.close()
+
+
+def test_file_of_which_workers_read_several_versions_is_that_of_no_run(tmp_path):
+    scan, _ = write_textured(tmp_path, "ply")
+    questions = make_questions(tmp_path, 2)
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row["scene_name"] = scan.stem
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = start_run(make_config(tmp_path, questions, model="wanderer", unit="m"))
+    finish_run(run)
+    log = run.path / "turns.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert lines[0]["scan_files"] == lines[1]["scan_files"]
+    lines[1]["scan_files"] = {str(tmp_path / "My Wood.png"): "0" * 64}
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines[:2]))
+    (run.path / "results.json").unlink()
+    assert [Path(file.name).name for file in RunData(run.path).changed_scans] == ["My Wood.png"]
+    with pytest.raises(SetupError, match=r"My Wood\.png"):
+        resume_run(RunData(run.path), {})
 
 
 def test_older_run_with_files_of_its_scans_in_config(tmp_path):

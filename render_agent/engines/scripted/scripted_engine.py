@@ -24,8 +24,9 @@ from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import image_tokens
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.tasks.input_files import InputFile, digest_of
+from render_agent.tasks.input_files import InputFile
 from render_agent.tasks.selection import question_files, undivided_questions
+from render_agent.util.file_digests import digest_of
 from render_agent.util.reasons import short_repr
 
 logger = logging.getLogger(__name__)

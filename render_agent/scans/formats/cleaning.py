@@ -47,8 +47,8 @@ class Scan:
     notes: tuple[str, ...] = ()
     up: Axis | None = None  # up axis, if the file specifies it
     metres: float | None = None  # length of the file's unit in metres, if the file specifies it
-    files: dict[str, str | None] = field(default_factory=dict)
-    """SHA-256 of the other files that reading it opened, by path; None for files that do not exist."""
+    files: dict[str, int | None] = field(default_factory=dict)
+    """Path -> time of the last change (ns) of the other files that were opened; None for files that do not exist."""
 
 
 def upright_turn(up: Axis) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from render_agent.errors import SceneError
 from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scans.formats.assumed_frame import (
@@ -32,6 +33,7 @@ from render_agent.scans.formats.shading import shade_mesh
 from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
+from render_agent.util.file_digests import digests_of
 
 UNCOLOURED_NOTE = "the scan has no colours; surfaces are shaded by orientation"
 
@@ -138,6 +140,17 @@ def _foreign_note(path: Path) -> str | None:
     return None
 
 
+def _digests(scan: Scan) -> dict[str, str | None]:
+    """Return the SHA-256 of the files that a reader opened; raise SceneError if one was replaced since."""
+    digests = digests_of(map(Path, scan.files))
+    for path, digest in digests.items():
+        if scan.files[str(path)] != (None if digest is None else path.stat().st_ctime_ns):
+            raise SceneError(
+                f"{path} was replaced while its scan was read; wait until it is complete"
+            )
+    return {str(path): digest for path, digest in digests.items()}
+
+
 def _size(path: Path) -> int:
     """Return the size in bytes of a regular file; raise SceneError if it cannot be a scan."""
     if "\0" in str(path):
@@ -177,6 +190,6 @@ def _scene(scan: Scan, extent: Extent, path: Path, name: str, frame: FileFrame) 
         normals=normals,
         notes=scan.notes,
         frame=frame,
-        files=scan.files,
+        files=_digests(scan),
         cut_from=None if scan.faces is None or len(scan.faces) == num_faces else num_faces,
     )

@@ -26,9 +26,10 @@ from render_agent.engines.make_engine import (
 )
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO, RunConfig
-from render_agent.tasks.input_files import InputFile, sha256
+from render_agent.tasks.input_files import InputFile
 from render_agent.tasks.question_types import named_categories
 from render_agent.util.display import join_names
+from render_agent.util.file_digests import sha256
 
 MAX_JUDGE_IMAGES = 5  # images per prompt: the candidate's view, and the latest views before it
 

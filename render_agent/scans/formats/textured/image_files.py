@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import io
 import os
 import re
@@ -201,11 +200,11 @@ def decode_images(
 
 @dataclass(eq=False)
 class Siblings:
-    """The files next to a scan that it refers to, and the SHA-256 of those that were opened."""
+    """The files next to a scan that it refers to, and those of them that were opened."""
 
     folder: Path  # of the scan
-    opened: dict[str, str | None] = field(default_factory=dict)
-    """SHA-256 of the bytes read, by path; None for a file that does not exist."""
+    opened: dict[str, int | None] = field(default_factory=dict)
+    """Path -> time of the last change (ns) when a file was opened; None for a file that does not exist."""
 
     def decode(
         self, names: Iterable[str | None], *, in_child: bool
@@ -233,8 +232,8 @@ class Siblings:
         folder = folder or self.folder
         for path in find_siblings(folder, name, self.folder):
             with suppress(OSError):  # no permission
-                content = path.read_bytes()
-                self.opened[str(path)] = hashlib.sha256(content).hexdigest()
+                changed_ns, content = path.stat().st_ctime_ns, path.read_bytes()
+                self.opened[str(path)] = changed_ns
                 return content
         path = folder / name.replace("\\", "/")
         is_below = Path(os.path.normpath(path)).is_relative_to(self.folder)

@@ -5,7 +5,6 @@ The files are untrusted and pxr is a C++ library, so it runs in a child process.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -354,8 +353,7 @@ def _note_layers(stage: Any, siblings: Siblings) -> None:
     root = stage.GetRootLayer()
     for layer in stage.GetUsedLayers():
         if layer.realPath and layer != root and not layer.realPath.startswith(f"{root.realPath}["):
-            with Path(layer.realPath).open("rb") as file:
-                siblings.opened[layer.realPath] = hashlib.file_digest(file, "sha256").hexdigest()
+            siblings.opened[layer.realPath] = Path(layer.realPath).stat().st_ctime_ns
     for error in stage.GetCompositionErrors():
         if failed := FAILED.search(str(error)):
             siblings.note_missing(siblings.folder / failed[2])
