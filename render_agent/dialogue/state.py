@@ -11,7 +11,7 @@ from render_agent.dialogue.chat import Message, with_blocks
 from render_agent.dialogue.question import Change, Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
-from render_agent.dialogue.target import TargetError, format_pose
+from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
@@ -128,15 +128,11 @@ class QuestionState:
         """True if the last turn declared the question done or restated its answer, and an answer exists."""
         turn = self.turns[-1]
         is_done = isinstance(turn.action, Action) and turn.action.done
-        if self.question.answer_form == "pose":
-            return is_done
         return (is_done or turn.is_restated) and self.answer is not None
 
     @property
     def answer(self) -> str | None:
         """The most recent answer in canonical form: a letter, a number or a text; or the camera's pose."""
-        if self.question.answer_form == "pose":
-            return format_pose(self.target_errors[-1].pose) if self.target_errors else None
         for turn in reversed(self.turns):
             if turn.answer is not None:
                 return turn.answer
@@ -145,8 +141,6 @@ class QuestionState:
     @property
     def answer_text(self) -> str | None:
         """The same answer in the model's words; if no answer was readable, the most recent unreadable one."""
-        if self.question.answer_form == "pose":
-            return self.answer
         turns = self.turns[::-1]
         with_answer = [turn for turn in turns if turn.answer is not None]
         texts = (turn.answer_text for turn in with_answer or turns)

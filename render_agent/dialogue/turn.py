@@ -13,7 +13,7 @@ from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import ParsedReply
-from render_agent.dialogue.target import TargetError
+from render_agent.dialogue.target import TargetError, format_pose
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera, Vector
@@ -112,12 +112,12 @@ class Turn(Struct, frozen=True):
     @property
     def answer(self) -> str | None:
         """The canonical answer given in this turn; None if there is none or it could not be read."""
-        return self._answering.answer
+        return self._answering.answer if self._pose is None else self._pose
 
     @property
     def answer_text(self) -> str | None:
         """The answer given in this turn, in the model's own words."""
-        return self._answering.answer_text
+        return self._answering.answer_text if self._pose is None else self._pose
 
     @property
     def exchanges(self) -> list[tuple[tuple[Message, ...], str]]:
@@ -129,6 +129,11 @@ class Turn(Struct, frozen=True):
     def is_restated(self) -> bool:
         """True if the answer was restated, and could be read then."""
         return self.restated is not None and self.restated.answer is not None
+
+    @property
+    def _pose(self) -> str | None:
+        """The pose after the turn if it is the answer."""
+        return format_pose(self.target_errors[-1].pose) if self.target_errors else None
 
     @property
     def _answering(self) -> Restated | ParsedReply:

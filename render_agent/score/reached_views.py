@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,8 @@ from render_agent.dialogue.target import TargetError
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import StrictViewSuccess, ViewSuccess
 from render_agent.tasks.question_types import sort_types
+
+TURN_MEASURES = ("success", "overlap", "position_metres", "heading_degrees")  # reported by turn
 
 # A question's errors at the start and after each turn -> the measure; None if it is undefined.
 Compute = Callable[[Sequence[TargetError]], float | None]
@@ -84,17 +86,22 @@ def view_measures(states: Sequence[QuestionState]) -> dict[str, Any]:
         for name in sort_types(state.question.type for state in states)
     }
     longest = max(len(state.target_errors) for state in states)
-    by_turn = [{"turn": turn, **_means(states, turn)} for turn in range(longest)]
+    by_turn = [
+        {"turn": turn, **_means(states, turn, names=TURN_MEASURES)} for turn in range(longest)
+    ]
     return {"views": {**_means(states), "types": by_type, "by_turn": by_turn}}
 
 
-def _means(states: Sequence[QuestionState], turn: int | None = None) -> dict[str, Any]:
+def _means(
+    states: Sequence[QuestionState], turn: int | None = None, names: Iterable[str] = ()
+) -> dict[str, Any]:
     """Return mean, interval and number of questions of each measure, after some turns or at the end.
 
     Dialogues that ended earlier count with their last pose.
     """
     means: dict[str, Any] = {}
-    for name, measure in MEASURES.items():
+    for name in names or MEASURES:
+        measure = MEASURES[name]
         last = None if turn is None else turn + 1
         values = [(state, measure.compute(state.target_errors[:last])) for state in states]
         known = [(state.question, value) for state, value in values if value is not None]

@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.target import format_pose
 from render_agent.score.means import MACRO
 from render_agent.score.questions import score_answer, scored_question
 from render_agent.score.summary import summary
@@ -47,11 +46,6 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
 def _answer_scores(state: QuestionState) -> AnswerScores:
     seen = accumulate(len(turn.views) for turn in state.turns)
     scores: list[tuple[int, float]] = []
-    if state.target_errors:  # the answer is the pose after each turn
-        poses = [format_pose(error.pose) for error in state.target_errors[1:]]
-        return [
-            (i, score_answer(state.question, pose)) for i, pose in zip(seen, poses, strict=True)
-        ]
     is_readable = False  # a readable answer is not replaced by an unreadable one
     for images, turn in zip(seen, state.turns, strict=True):
         is_readable |= turn.answer is not None

@@ -4,6 +4,7 @@
 BENCHMARKS = {
     "vsibench": "render_agent.tasks.vsibench:VSI_BENCH",
     "rooms": "render_agent.tasks.rooms:ROOMS",
+    "views": "render_agent.tasks.rooms:VIEWS",
 }
 
 # question type -> record; those of VSI-Bench, in the order of its tables, and of `reach_view`

@@ -46,6 +46,7 @@ class QuestionFile(Benchmark):
 
 
 ROOMS = QuestionFile(BUNDLED / QUESTIONS, "rooms")
+VIEWS = QuestionFile(BUNDLED / "views.jsonl", "views")
 
 
 def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -> None:

@@ -20,7 +20,7 @@ from render_agent.engines.scripted.blind_policies import (
     RandomPolicy,
     random_move,
 )
-from render_agent.engines.scripted.policy import NamedPolicy
+from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.runs.build import build
@@ -29,6 +29,7 @@ from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import true_answer, type_of
 from render_agent.visibility.room_visibility import clearly_visible_boxes, named_boxes
 from render_agent_lab.oracles.question_visibility import QuestionVisibility
+from render_agent_lab.oracles.target_walker import ByAnswerForm, TargetWalker
 
 # Reasoning of the reply, by the result of `was_shown`.
 REASONS = {
@@ -193,14 +194,20 @@ def oracle(
     questions: Sequence[Question],
     seed: int = 0,
     config: RunConfig | None = None,  # None uses the files next to the scans
-) -> FixedAnswerPolicy:
-    """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer."""
+) -> Policy:
+    """Return the policy that answers from known facts, or like `frequency` if they do not determine the answer.
+
+    If the answer is a pose, it walks to the target on the shortest path.
+    """
     facts = load_facts(questions, config)
     answers = {q.id: true_answer(q, facts[q.scene]) for q in questions if q.scene in facts}
     known_answers = {
         question_id: answer for question_id, answer in answers.items() if answer is not None
     }
-    return FixedAnswerPolicy(frequent_answers(questions) | known_answers)
+    answering = FixedAnswerPolicy(frequent_answers(questions) | known_answers)
+    if not any(question.answer_form == "pose" for question in questions):
+        return answering
+    return ByAnswerForm(questions, TargetWalker(questions, config), answering)
 
 
 def _answer(reasoning: str, answer: str) -> str:
@@ -210,7 +217,7 @@ def _answer(reasoning: str, answer: str) -> str:
 ORACLE = NamedPolicy(
     lambda questions, seed, config: oracle(questions, seed, config),
     "answers from the scenes' annotations, the ground truth; if they do not determine the answer, like the baseline"
-    " frequency",
+    " frequency; walks to targets on the shortest path",
     knows_boxes=True,
 )
 WITNESS = NamedPolicy(

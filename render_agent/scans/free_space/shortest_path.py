@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.free_space.free_space import FreeSpace, Position
+from render_agent.scans.free_space.free_space import ROUNDING_METRES, FreeSpace, Position
 
 FloatArray = NDArray[np.float64]
 
@@ -46,11 +46,13 @@ class ShortestPaths:
         if not len(costs) or not np.isfinite(costs).any():
             return None
         place = int(entries[int(costs.argmin())])
-        path = [start]
+        places = []
         while place >= 0:
-            path.append(self.space.lattice.places[place])
+            places.append(self.space.lattice.places[place])
             place = int(next_places[place])
-        return self._shorten(np.array([*path, self.goal]))
+        path = np.array([start, *places, self.goal])
+        is_step = np.linalg.norm(np.diff(path, axis=0), axis=1) > ROUNDING_METRES
+        return self._shorten(path[np.append(True, is_step)])
 
     @cached_property
     def _field(self) -> tuple[FloatArray, NDArray[np.int32]]:
@@ -80,14 +82,19 @@ class ShortestPaths:
 
     def _shorten(self, path: FloatArray) -> FloatArray:
         """Leave out places that a camera need not pass, (m, 3)."""
-        kept, index = [0], 0
-        while index < len(path) - 1:
-            last = len(path) - 1
-            while last > index + 1 and not self._is_free(path[index], path[last]):
-                last -= 1
-            kept.append(last)
-            index = last
-        return path[kept]
+        kept = [0]
+        while kept[-1] < len(path) - 1:
+            # Bisection, because farther places along a path are rarely free if nearer ones are not.
+            free, blocked = kept[-1] + 1, len(path)
+            while blocked - free > 1:
+                middle = len(path) - 1 if blocked == len(path) else (free + blocked) // 2
+                if self._is_free(path[kept[-1]], path[middle]):
+                    free = middle
+                else:
+                    blocked = middle
+            kept.append(free)
+        shortened: FloatArray = path[kept]
+        return shortened
 
     def _is_free(self, start: FloatArray, end: FloatArray) -> bool:
         """Return True if a camera can move level and then up or down from `start` to `end`."""
