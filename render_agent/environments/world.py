@@ -28,8 +28,9 @@ from render_agent.options import OPTIONS, RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.runs.build import build, make_views, parse_agent
 from render_agent.runs.episode import Episode, OutsideEngine
+from render_agent.runs.inputs import input_hashes
 from render_agent.runs.log.writer import TurnLog
-from render_agent.runs.preflight import check_choices, input_hashes
+from render_agent.runs.preflight import check_choices
 from render_agent.runs.runner import turn_taker
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.views.free_views import FreeViews

@@ -7,20 +7,32 @@ it again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.make_engine import model_digest, model_file
+from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.runs.build import Parts
 from render_agent.score.comparison import QuestionInputs
 from render_agent.tasks.choice import Choice
-from render_agent.tasks.input_files import InputFile, annotation_files, scan_paths
-from render_agent.tasks.selection import undivided_questions
+from render_agent.tasks.input_files import (
+    InputFile,
+    Section,
+    annotation_files,
+    scan_files,
+    scan_paths,
+)
+from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.display import first_names
+from render_agent.util.file_digests import digests_of, sha256
 
 QUESTIONS = "questions.jsonl"  # key of the SHA-256 of the questions in the run folder
 
@@ -77,6 +89,81 @@ def find_changed(files: Iterable[InputFile], recorded: Mapping[str, Any]) -> Inp
     return None
 
 
+def input_hashes(
+    parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, dict[str, str | None]]:
+    """Return the SHA-256 of all input files by section and name, for `config.json`."""
+    config = parts.config
+    hashes: dict[str, dict[str, str | None]] = {section: {} for section in get_args(Section)}
+    if (model := model_digest(engine)) is not None:
+        hashes["models"][str(engine["model"])] = model
+    boxes = annotation_files(config, questions)
+    for file in (*_question_files(config), *boxes, *part_inputs(parts, questions)):
+        hashes[file.section][file.name] = file.digest
+    return hashes
+
+
+def _question_files(config: RunConfig) -> list[InputFile]:
+    return [InputFile("questions", str(file), sha256(file)) for file in question_files(config)]
+
+
+def selection_inputs(parts: Parts) -> list[InputFile]:
+    """Return the files that questions and changes are read from, before they are read.
+
+    The result is empty if a file is missing, which is an error when the questions are chosen.
+    """
+    with suppress(SetupError):
+        files = _question_files(parts.config)
+        if parts.changes:  # counterparts depend on scans and object boxes
+            questions = replace(parts, changes=()).questions()
+            files += [*scan_files(questions), *annotation_files(parts.config, questions)]
+        return files
+    return []
+
+
+def refuse_replaced(files: Iterable[InputFile], recorded: Mapping[str, Any]) -> None:
+    """Raise SetupError if a file was replaced since the run started."""
+    if file := find_changed(files, recorded):
+        raise SetupError(
+            f"{file.name} was replaced while the run was starting (different SHA-256). Start a new run when it is complete."
+        )
+
+
+def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
+    """Check that the files of a run's parts still match their records. Call it when all of them are loaded.
+
+    Scenes are read, and checked, later.
+    """
+    if parts.recorded:  # empty in an environment that records nothing
+        choices = [choice for choice in parts.choices if choice is not parts.image_stress]
+        refuse_replaced(part_inputs(parts, questions, choices), parts.recorded)
+
+
+def refuse_changed(
+    run: str, parts: Parts, questions: Sequence[Question], opened_files: Iterable[str]
+) -> None:
+    """Raise SetupError if a file that questions of a run need has changed; `opened_files` are those of their scans."""
+    files = [*part_inputs(parts, questions)]
+    for path, digest in digests_of(map(Path, sorted(opened_files))).items():
+        files.append(InputFile("scans", str(path), digest))
+    verifier_files = set(parts.recorded.get("verifiers", ())) - {file.name for file in files}
+    files += [InputFile("verifiers", name, None) for name in sorted(verifier_files)]
+    if file := find_changed(files, parts.recorded):
+        noun = INPUT_NOUNS[file.section]
+        raise changed_error(file.name, noun, run, is_missing=file.digest is None)
+
+
+def changed_error(file: str, noun: str, run: str, *, is_missing: bool = False) -> SetupError:
+    """Return the error for a file that is not the one that a run started with."""
+    if is_missing:
+        return SetupError(
+            f"{file}, the {noun} that {run} started with, is missing. Restore it at this path, or start a new run."
+        )
+    return SetupError(
+        f"{file} is not the {noun} that {run} started with (different SHA-256). Restore it, or start a new run."
+    )
+
+
 def scene_notes(changes: Sequence[InputFile]) -> list[str]:
     """Return the caveats about scene-based results for scene files that have changed."""
     notes = []
@@ -101,18 +188,14 @@ def differing_inputs(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[s
     """
     differing: list[tuple[str, str]] = []
     for section in [name for name in INPUT_NOUNS if name != "prompt"]:
-        digests_a, digests_b = a.get(section), b.get(section)
-        if digests_a is None or digests_b is None:  # an old run
+        ours, theirs = a.get(section), b.get(section)
+        if ours is None or theirs is None:  # an old run
             continue
+        names = [name for name in ours if name in theirs and ours[name] != theirs[name]]
         if section == "questions":
-            if sorted(digests_a.values()) != sorted(digests_b.values()):
-                names = [n for n in digests_a if digests_b.get(n) != digests_a[n]]
-                differing.append((section, [*names, *digests_b, *digests_a][0]))
-            continue
-        common_names = [name for name in digests_a if name in digests_b]
-        differing += [
-            (section, name) for name in common_names if digests_a[name] != digests_b[name]
-        ]
+            is_same = sorted(ours.values()) == sorted(theirs.values())
+            names = [] if is_same else [*names, *theirs, *ours][:1]
+        differing += [(section, name) for name in names]
     if a.get("prompt") != b.get("prompt"):
         differing.append(("prompt", "prompt"))
     return differing

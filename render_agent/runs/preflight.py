@@ -1,41 +1,27 @@
-"""Checks before a run: its options, the files it reads (whose digests are recorded or compared), and disk space."""
+"""Checks before a run starts or resumes: its options, libraries, inputs and disk space."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, get_args
 
 from render_agent import registry
 from render_agent.dialogue.question import Question
-from render_agent.engines.make_engine import model_digest
 from render_agent.engines.sight_check import CheckServers, SightRecord, sight_caveat
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
-from render_agent.options import RunConfig
 from render_agent.render.make_renderer import check_renderer
 from render_agent.runs.build import Parts
-from render_agent.runs.inputs import (
-    INPUT_NOUNS,
-    QUESTIONS,
-    find_changed,
-    part_inputs,
-    scan_files_of,
-)
+from render_agent.runs.inputs import QUESTIONS, changed_error, refuse_changed
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.ground_truth import check_own_boxes
-from render_agent.tasks.input_files import InputFile, Section, annotation_files, scan_files
 from render_agent.tasks.selection import is_question_file, question_files
 from render_agent.util.display import format_bytes
-from render_agent.util.file_digests import digests_of, sha256
 from render_agent.visibility.start_pose import parse_start
 
 LOG = logging.getLogger(__name__)
@@ -80,56 +66,6 @@ def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool)
             choice.check_at_hand(parts.config)
 
 
-def input_hashes(
-    parts: Parts, questions: Sequence[Question], engine: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, dict[str, str | None]]:
-    """Return the SHA-256 of all input files by section and name, for `config.json`."""
-    config = parts.config
-    hashes: dict[str, dict[str, str | None]] = {section: {} for section in get_args(Section)}
-    if (model := model_digest(engine)) is not None:
-        hashes["models"][str(engine["model"])] = model
-    boxes = annotation_files(config, questions)
-    for file in (*_question_files(config), *boxes, *part_inputs(parts, questions)):
-        hashes[file.section][file.name] = file.digest
-    return hashes
-
-
-def _question_files(config: RunConfig) -> list[InputFile]:
-    return [InputFile("questions", str(file), sha256(file)) for file in question_files(config)]
-
-
-def selection_inputs(parts: Parts) -> list[InputFile]:
-    """Return the files that questions and changes are read from, before they are read.
-
-    The result is empty if a file is missing, which is an error when the questions are chosen.
-    """
-    with suppress(SetupError):
-        files = _question_files(parts.config)
-        if parts.changes:  # counterparts depend on scans and object boxes
-            questions = replace(parts, changes=()).questions()
-            files += [*scan_files(questions), *annotation_files(parts.config, questions)]
-        return files
-    return []
-
-
-def refuse_replaced(files: Iterable[InputFile], recorded: Mapping[str, Any]) -> None:
-    """Raise SetupError if a file was replaced since the run started."""
-    if file := find_changed(files, recorded):
-        raise SetupError(
-            f"{file.name} was replaced while the run was starting (different SHA-256). Start a new run when it is complete."
-        )
-
-
-def check_loaded(parts: Parts, questions: Sequence[Question]) -> None:
-    """Check that the files of a run's parts still match their records. Call it when all of them are loaded.
-
-    Scenes are read, and checked, later.
-    """
-    if parts.recorded:  # empty in an environment that records nothing
-        choices = [choice for choice in parts.choices if choice is not parts.image_stress]
-        refuse_replaced(part_inputs(parts, questions, choices), parts.recorded)
-
-
 def check_sight(parts: Parts, check_servers: CheckServers) -> list[SightRecord]:
     """Return the results of the sight check that `--sight-check` requests; warn of a bad one."""
     config = parts.config
@@ -152,14 +88,8 @@ def check_continued(
     config, recorded = parts.config, parts.recorded
     shown_questions = questions if parts.image_stress.reads_all_scans else active
     check_machine(parts, shown_questions, at_hand=True)
-    files = [
-        *part_inputs(parts, shown_questions),
-        *_opened_files(folder, questions, shown_questions),
-    ]
-    names = {file.name for file in files}
-    files += [InputFile("verifiers", n, None) for n in recorded.get("verifiers", ()) if n not in names]  # fmt: skip
-    if file := find_changed(files, recorded):
-        raise _differs(file.name, INPUT_NOUNS[file.section], folder, is_missing=file.digest is None)
+    opened_files = folder.opened_files({question.scan for question in shown_questions})
+    refuse_changed(folder.name, parts, shown_questions, opened_files)
     for choice in parts.choices:
         # choices with unchanged files were checked when the run started
         if not any(choice.inputs(config, shown_questions)):
@@ -173,7 +103,7 @@ def check_continued(
             )
     wording = parts.prompt.wording
     if folder.record["wording"]["sha256"] != wording.sha256:
-        raise _differs(str(wording.file), "dialogue wording", folder)
+        raise changed_error(str(wording.file), "dialogue wording", folder.name)
     digest = prompt_digest(parts)
     # The code that composes the prompt has changed.
     if recorded.get("prompt", digest) != digest:
@@ -181,21 +111,6 @@ def check_continued(
             f"the prompt is not the one that {folder.name} started with (different SHA-256). Resume it with render_agent"
             f" {folder.record['program']}, or start a new run."
         )
-
-
-def _opened_files(
-    folder: RunData, questions: Sequence[Question], shown_questions: Sequence[Question]
-) -> Iterator[InputFile]:
-    """Yield the current state of the other files that were opened to read the scans of the questions to be shown."""
-    scans = {question.scan for question in shown_questions}
-    ids = {question.id for question in questions if question.scan in scans}
-    of_older_run = folder.record.get("scan_parts", {})
-    names = {name for scan in scans for name in of_older_run.get(str(scan), ())}
-    for line in folder.turns:
-        if line.question_id in ids:
-            names |= scan_files_of(line).keys()
-    for path, digest in digests_of(map(Path, sorted(names))).items():
-        yield InputFile("scans", str(path), digest)
 
 
 def prompt_digest(parts: Parts) -> str:
@@ -243,23 +158,12 @@ def check_questions(folder: RunData, content: bytes | None = None) -> None:
     """Raise SetupError if the questions of a run are not those that it started with."""
     if content is None:
         if folder.changed_questions is not None:
-            raise _differs(folder.changed_questions.name, "question file", folder)
+            raise changed_error(folder.changed_questions.name, "question file", folder.name)
     elif folder.recorded.get(QUESTIONS, digest := hashlib.sha256(content).hexdigest()) != digest:
         raise SetupError(
             f"the questions that the options of {folder.name} select are not those that it started with. Restore"
             f" {', '.join(map(str, question_files(folder.config)))}, or start a new run."
         )
-
-
-def _differs(file: str, kind: str, folder: RunData, *, is_missing: bool = False) -> SetupError:
-    if is_missing:
-        return SetupError(
-            f"{file}, the {kind} that {folder.name} started with, is missing. Restore it at this path, or start a new run."
-        )
-    return SetupError(
-        f"{file} is not the {kind} that {folder.name} started with (different SHA-256). Restore it, or"
-        " start a new run."
-    )
 
 
 # Bytes per pixel of a stored image; views of textured scans take about 0.3, maps 0.9.

@@ -20,11 +20,7 @@ from render_agent.engines.sight_check import sight_caveat, worst_finding
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
-from render_agent.runs.inputs import (
-    QUESTIONS,
-    recorded_inputs,
-    scene_notes,
-)
+from render_agent.runs.inputs import QUESTIONS, recorded_inputs, scan_files_of, scene_notes
 from render_agent.runs.log.lines import (
     question_from_json,
     questions_text,
@@ -161,6 +157,14 @@ class RunData:
     def recorded(self) -> dict[str, Any]:
         """SHA-256 of the inputs by section and name; older runs lack some sections."""
         return recorded_inputs(self.record, self.turns)
+
+    def opened_files(self, scans: Collection[Path | None]) -> set[str]:
+        """Return the files, besides the scans themselves, that were opened to read scans of the run."""
+        of_older_run = self.record.get("scan_parts", {})
+        names = {name for scan in scans for name in of_older_run.get(str(scan), ())}
+        ids = {q.id for q in self.questions if q.scan in scans} if self.turns else set()
+        opened = [scan_files_of(line) for line in self.turns if line.question_id in ids]
+        return names.union(*opened)
 
     @cached_property
     def changed_questions(self) -> InputFile | None:

@@ -41,7 +41,14 @@ from render_agent.runs.build import (
 )
 from render_agent.runs.cost.budget import Budget, check_max_cost, price_of
 from render_agent.runs.failures import Failures
-from render_agent.runs.inputs import QUESTIONS, selection
+from render_agent.runs.inputs import (
+    QUESTIONS,
+    check_loaded,
+    input_hashes,
+    refuse_replaced,
+    selection,
+    selection_inputs,
+)
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
@@ -50,15 +57,11 @@ from render_agent.runs.phase_controller import Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,
-    check_loaded,
     check_new,
     check_questions,
     check_sight,
-    input_hashes,
     packages,
     prompt_digest,
-    refuse_replaced,
-    selection_inputs,
 )
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.turn import TurnTaker

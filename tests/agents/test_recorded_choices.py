@@ -14,7 +14,8 @@ from render_agent.engines.scripted import ScriptedEngine
 from render_agent.engines.scripted.blind_policies import WandererPolicy
 from render_agent.errors import SetupError
 from render_agent.runs.build import build
-from render_agent.runs.preflight import input_hashes, prompt_digest
+from render_agent.runs.inputs import input_hashes
+from render_agent.runs.preflight import prompt_digest
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
