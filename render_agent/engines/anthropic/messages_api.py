@@ -11,7 +11,6 @@ from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -24,17 +23,18 @@ from render_agent.engines.remote.chat_api import (
     token_count,
 )
 from render_agent.engines.remote.endpoints import Endpoint, Service
-from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.exchanges import calls_of, functions, split_exchanges, texts_of
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.make_remote import (
     RemoteMaker,
     read_remote_options,
     required_model,
 )
+from render_agent.engines.remote.quirks import supported_schema
 from render_agent.engines.remote.remote_options import Omittable, RemoteOptions
+from render_agent.engines.remote.response_bodies import parse_body
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.util.safe_parse import parse_json
 
 MIN_THINKING_TOKENS = 1024  # smallest budget that the API accepts
 MAX_PAUSES = 4  # continuations of a paused reply
@@ -64,29 +64,19 @@ class MessagesApi(ChatApi):
         import anthropic
 
         key = endpoint.headers.get(self.service.key_header, "EMPTY")
-
-        def make(**arguments: Any) -> Any:
-            return anthropic.AsyncAnthropic(api_key=key, **arguments)
-
-        return sdk_client(anthropic, make, endpoint, self.options)
+        return sdk_client(anthropic, anthropic.AsyncAnthropic, key, endpoint, self.options)
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the messages, with the results of tool calls and a cache breakpoint at the end."""
 
+        def block(piece: Piece) -> dict[str, Any]:
+            if piece["type"] == "text":
+                return {"type": "text", "text": piece["text"]}
+            source = {"type": "base64", "media_type": "image/png", "data": image(piece["image"])}
+            return {"type": "image", "source": source}
+
         def content(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-            return [
-                {"type": "text", "text": piece["text"]}
-                if piece["type"] == "text"
-                else {
-                    "type": "image",
-                    "source": {
-                        "type": "base64",
-                        "media_type": "image/png",
-                        "data": image(piece["image"]),
-                    },
-                }
-                for piece in pieces
-            ]
+            return [*map(block, pieces)]
 
         messages: list[dict[str, Any]] = []
         for exchange in split_exchanges(request.messages)[1]:
@@ -121,12 +111,7 @@ class MessagesApi(ChatApi):
             schema = supported_schema(request.schema, self)
             fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         if request.tools is not None:
-            functions = [tool["function"] for tool in request.tools]
-            fields["tools"] = [
-                {k: v for k, v in each.items() if k != "parameters"}
-                | {"input_schema": each["parameters"]}
-                for each in functions
-            ]
+            fields["tools"] = functions(request.tools, "input_schema")
             # A turn makes one call; further ones would be ignored.
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return dict(self.options.fields(fields))
@@ -151,23 +136,18 @@ class MessagesApi(ChatApi):
                 extra_body={k: v for k, v in fields.items() if k != "max_tokens"},
             )
             text = str(raw.http_response.text)
-            try:
-                body = parse_json(text)
-            except ValueError:
-                return text
-            usages.append(mapping(body).get("usage"))
-            content = [*earlier, *mappings(mapping(body).get("content"))]
-            if mapping(body).get("stop_reason") != "pause_turn" or content == earlier:
+            body = mapping(parse_body(text))
+            usages.append(body.get("usage"))
+            content = [*earlier, *mappings(body.get("content"))]
+            if body.get("stop_reason") != "pause_turn" or content == earlier:
                 break
             earlier = content
         return json.dumps({**body, "content": content, "usage": usages}) if earlier else text
 
     def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
-        """Return a request of a message batch."""
         return {"custom_id": key, "params": {"model": self.model, "messages": messages, **fields}}
 
     async def submit_job(self, client: Any, requests: Sequence[str]) -> str:
-        """Create a message batch."""
         batch = await client.messages.batches.create(requests=[*map(json.loads, requests)])
         return job_field(batch, "id")
 
@@ -185,7 +165,6 @@ class MessagesApi(ChatApi):
         return line["custom_id"], 200, result.get("message") or result.get("error") or fault
 
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse a message."""
         if mapping(body).get("type") != "message" or not isinstance(body.get("content"), list):
             return None
         content = mappings(body["content"])
@@ -214,12 +193,11 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """
     blocks = [*filter(_is_complete, reply.get("blocks", ()))]
     if not any(block.get("type") in ("text", "tool_use") for block in blocks):
-        text = text_of(reply["content"])
-        blocks += [{"type": "text", "text": text}] if text.strip() else []
-        for call in reply.get("tool_calls", ()):
-            function = call["function"]
-            used = {"name": function["name"], "input": function["arguments"]}
-            blocks.append({"type": "tool_use", "id": call["id"], **used})
+        blocks += [{"type": "text", "text": text} for text in texts_of(reply)]
+        blocks += [
+            {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+            for call_id, name, arguments in calls_of(reply)
+        ]
     return blocks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,7 +13,6 @@ from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.remote.adaptation import supported_schema
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -27,13 +25,20 @@ from render_agent.engines.remote.chat_api import (
     token_count,
 )
 from render_agent.engines.remote.endpoints import Endpoint, Service
-from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.exchanges import (
+    calls_of,
+    functions,
+    split_exchanges,
+    text_of,
+    texts_of,
+)
 from render_agent.engines.remote.http_client import http_arguments
 from render_agent.engines.remote.make_remote import (
     RemoteMaker,
     read_remote_options,
     required_model,
 )
+from render_agent.engines.remote.quirks import supported_schema
 from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.options import RunConfig
 
@@ -83,9 +88,9 @@ class GenerateContent(ChatApi):
     async def close(self, client: Any) -> None:
         await client[1].aclose()
 
-    async def list_models(self, client: Any) -> str:
+    async def list_models(self, client: Any) -> list[dict[str, Any]]:
         await client[0].models.get(model=self.model)
-        return json.dumps({"data": [{"id": self.model}]})
+        return [{"id": self.model}]
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:
         """Return the contents, with the results of function calls."""
@@ -139,13 +144,9 @@ class GenerateContent(ChatApi):
                 "response_json_schema": supported_schema(request.schema, self),
             }
         if request.tools is not None:
-            functions = [tool["function"] for tool in request.tools]
-            declared = [
-                {k: v for k, v in each.items() if k != "parameters"}
-                | {"parameters_json_schema": supported_schema(each["parameters"], self)}
-                for each in functions
-            ]
-            config["tools"] = [{"function_declarations": declared}]
+            tools = supported_schema(request.tools, self)
+            declarations = functions(tools, "parameters_json_schema")
+            config["tools"] = [{"function_declarations": declarations}]
         return {k: v for k, v in config.items() if v is not None}
 
     def _thinking(self, budget: int | None) -> dict[str, Any] | None:
@@ -236,12 +237,10 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
     """Return the parts of a reply: as received, with their signatures, or text and calls."""
     if parts := [*filter(_is_valid, reply.get("blocks", ()))]:
         return parts
-    text = text_of(reply["content"])
-    parts = [{"text": text}] if text.strip() else []
-    for call in reply.get("tool_calls", ()):
-        function = call["function"]
-        parts.append({"function_call": {"name": function["name"], "args": function["arguments"]}})
-    return parts
+    return [
+        *({"text": text} for text in texts_of(reply)),
+        *({"function_call": {"name": name, "args": args}} for _, name, args in calls_of(reply)),
+    ]
 
 
 def _is_valid(part: Mapping[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from render_agent.engines.remote.chat_api import (
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.remote_options import Positive, RemoteOptions
+from render_agent.engines.remote.response_bodies import parse_body
 
 CALL_FIELDS = ("id", "type", "function", "index")  # of OpenAI's protocol
 PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
@@ -56,15 +57,11 @@ class OpenAIApi(ChatApi):
     def connect(self, endpoint: Endpoint) -> Any:
         import openai
 
-        def make(**arguments: Any) -> Any:
-            return openai.AsyncOpenAI(api_key=PLACEHOLDER_KEY, **arguments)
+        return sdk_client(openai, openai.AsyncOpenAI, PLACEHOLDER_KEY, endpoint, self.options)
 
-        return sdk_client(openai, make, endpoint, self.options)
-
-    async def list_models(self, client: Any) -> str:
-        """Return the body of the response that lists the models."""
+    async def list_models(self, client: Any) -> list[dict[str, Any]]:
         raw = await client.models.with_raw_response.list()
-        return str(raw.text)
+        return mappings(mapping(parse_body(raw.text)).get("data"))
 
     def job_request(self, key: str, messages: Messages, fields: Fields) -> dict[str, Any]:
         """Return a line of the input file of a batch."""

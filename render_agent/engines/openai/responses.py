@@ -21,7 +21,7 @@ from render_agent.engines.remote.chat_api import (
     token_count,
 )
 from render_agent.engines.remote.endpoints import Endpoint
-from render_agent.engines.remote.exchanges import split_exchanges, text_of
+from render_agent.engines.remote.exchanges import calls_of, split_exchanges, texts_of
 from render_agent.util.safe_parse import parse_json
 
 # Lets reasoning be sent back although the server stores nothing.
@@ -39,17 +39,14 @@ class Responses(OpenAIApi):
         """Return the input items, with the results of function calls."""
         detail = self.options.image_detail or "auto"
 
+        def item(piece: Piece) -> dict[str, Any]:
+            if piece["type"] == "text":
+                return {"type": "input_text", "text": piece["text"]}
+            url = "data:image/png;base64," + image(piece["image"])
+            return {"type": "input_image", "image_url": url, "detail": detail}
+
         def content(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-            return [
-                {"type": "input_text", "text": piece["text"]}
-                if piece["type"] == "text"
-                else {
-                    "type": "input_image",
-                    "image_url": "data:image/png;base64," + image(piece["image"]),
-                    "detail": detail,
-                }
-                for piece in pieces
-            ]
+            return [*map(item, pieces)]
 
         items: list[dict[str, Any]] = []
         for exchange in split_exchanges(request.messages)[1]:
@@ -96,7 +93,6 @@ class Responses(OpenAIApi):
         return str(raw.text)
 
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse a response."""
         if not isinstance(mapping(body).get("output"), list):
             return None
         output = mappings(body["output"])
@@ -145,13 +141,12 @@ def assistant_content(reply: Message) -> list[dict[str, Any]]:
         thoughts = []
     items += thoughts
     if not any(item.get("type") in ("message", "function_call") for item in items):
-        text = text_of(reply["content"])
-        items += [{"role": "assistant", "content": text}] if text.strip() else []
-        for call in reply.get("tool_calls", ()):
-            function = call["function"]
-            arguments = json.dumps(function["arguments"], ensure_ascii=False)
-            used = {"name": function["name"], "arguments": arguments}
-            items.append({"type": "function_call", "call_id": call["id"], **used})
+        items += [{"role": "assistant", "content": text} for text in texts_of(reply)]
+        items += [
+            {"type": "function_call", "call_id": call_id, "name": name}
+            | {"arguments": json.dumps(arguments, ensure_ascii=False)}
+            for call_id, name, arguments in calls_of(reply)
+        ]
     return items
 
 

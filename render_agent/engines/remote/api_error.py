@@ -23,10 +23,9 @@ from render_agent.engines.remote.phrases import (
     Meaning,
     fault_of_status,
 )
-from render_agent.engines.remote.response_bodies import error_message
+from render_agent.engines.remote.response_bodies import error_message, parse_body
 from render_agent.util.reasons import first_line, truncate
 from render_agent.util.redact import redact_keys, redact_secrets
-from render_agent.util.safe_parse import parse_json
 
 MAX_RETRY_AFTER_SECONDS = 300.0  # a server that demands a longer wait counts as exhausted
 
@@ -94,13 +93,9 @@ class ApiError(Exception):
 
     @cached_property
     def body(self) -> Any:
-        """The parsed body of the response, or its text if that is not JSON; None without a response."""
-        if not self.status:
-            return None
-        try:
-            return parse_json(self.text)
-        except ValueError:
-            return self.text
+        """The parsed body of the response, or its text if that is not JSON."""
+        body = parse_body(self.text)
+        return self.text if body is None else body
 
     @cached_property
     def retry_after(self) -> float | None:
@@ -155,7 +150,7 @@ class ApiError(Exception):
         else:
             message = error_message(self.body) or self.text
         reason = f"status {self.status}: {first_words(message, endpoint.secrets).rstrip('.')}"
-        if self.status == 401 or self.meaning is Meaning.WRONG_KEY:
+        if self.status in (401, 403) or self.meaning is Meaning.WRONG_KEY:
             return f"{reason}; {endpoint.key_source}"
         if self.fault is Fault.TOO_LONG:
             return f"{reason}; {SHORTER_PROMPTS}"

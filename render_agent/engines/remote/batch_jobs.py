@@ -70,11 +70,8 @@ class BatchJobs(RemoteEngine):
         server = direct.servers[0]
         super().__init__(direct.api, [replace(server.endpoint, for_jobs=True)], MAX_REQUESTS)
         self.servers[0].adaptations = server.adaptations
-        self._direct, self._path, self._url = (
-            direct,
-            folder / "batch_jobs.jsonl",
-            server.endpoint.url,
-        )
+        self._direct, self._url = direct, server.endpoint.url
+        self._path = folder / "batch_jobs.jsonl"
         self._file = self._path.open("ab", buffering=0)
         sync_folder(folder)
         lines, size = read_lines(self._path, lambda line: decode_json(line, JobLine))
@@ -94,9 +91,8 @@ class BatchJobs(RemoteEngine):
         size = self._unqueued = len(requests)
         try:
             if self._has_api:
-                with stage(
-                    f"waiting for a batch job of {count_noun(size, 'request')}", announce=True
-                ) as self._stage:
+                text = f"waiting for a batch job of {count_noun(size, 'request')}"
+                with stage(text, announce=True) as self._stage:
                     replies = super().generate(requests)
                 return [replace(r, batch_size=size, events=(*r.events, BATCH_JOB)) for r in replies]
         except EngineError:

@@ -105,10 +105,10 @@ class ChatApi(ABC):
     async def close(self, client: Any) -> None:
         await client.close()
 
-    async def list_models(self, client: Any) -> str:
-        """Return a list of models as JSON, in OpenAI's format; by default the model of the run, if it exists."""
+    async def list_models(self, client: Any) -> list[dict[str, Any]]:
+        """Return the models of a server, in OpenAI's format; by default the model of the run, if it exists."""
         await client.models.with_raw_response.retrieve(self.model)
-        return json.dumps({"data": [{"id": self.model}]})
+        return [{"id": self.model}]
 
 
 def png_base64(image: Image) -> str:

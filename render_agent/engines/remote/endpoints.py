@@ -56,7 +56,6 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """Host name or address."""
         return urlsplit(self.url).hostname or ""
 
     @property
@@ -72,8 +71,8 @@ class Endpoint:
         """Strings that must not be logged."""
         secrets: list[str] = []
         for value in self.headers.values():
-            scheme, _, credentials = value.partition(" ")
-            secrets.append(credentials or scheme)
+            scheme, _, credentials = value.rpartition(" ")
+            secrets.append(credentials)
             if scheme == "Basic":  # a server may echo the decoded form, too
                 pair = base64.b64decode(credentials).decode()
                 secrets += [pair, pair.partition(":")[2]]
@@ -90,7 +89,6 @@ class Endpoint:
 
 
 def find_endpoints(base_urls: Sequence[str], service: Service = OPENAI) -> list[Endpoint]:
-    """Return the servers."""
     variable, key = find_key(service)
     for address in base_urls:
         if "@" in _parts(address, service).netloc:
@@ -100,15 +98,14 @@ def find_endpoints(base_urls: Sequence[str], service: Service = OPENAI) -> list[
             )
     addresses = list(base_urls) or [os.environ.get(service.url_variable, "").strip()]
     if addresses == [""]:
-        if key is None and service.example:
-            raise SetupError(
-                f"--engine {service.engine} needs --base-url URL, such as {service.example} (for"
-                f" {service.url} a key in {service.key_variables[-1]} is enough)"
-            )
         if key is None:
-            raise SetupError(
-                f"--engine {service.engine} needs a key: set {' or '.join(service.key_variables)}"
+            needs = (
+                f"--base-url URL, such as {service.example} (for {service.url} a key in"
+                f" {service.key_variables[-1]} is enough)"
+                if service.example
+                else f"a key: set {' or '.join(service.key_variables)}"
             )
+            raise SetupError(f"--engine {service.engine} needs {needs}")
         addresses = [service.url]
     endpoints = [parse_endpoint(address, key, variable, service) for address in addresses]
     return list({entry.url: entry for entry in endpoints}.values())

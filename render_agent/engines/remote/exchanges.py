@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from render_agent.dialogue.chat import Message, Piece
 
@@ -51,3 +52,25 @@ def split_exchanges(messages: Sequence[Message]) -> tuple[str, list[Exchange]]:
 def text_of(pieces: Sequence[Piece]) -> str:
     """Return the texts of a message, one per line."""
     return "\n".join(piece["text"] for piece in pieces if piece["type"] == "text")
+
+
+def texts_of(reply: Message) -> list[str]:
+    """Return the text of a reply, if it has one."""
+    return list(filter(str.strip, [text_of(reply["content"])]))
+
+
+def calls_of(reply: Message) -> list[tuple[str, str, Any]]:
+    """Return the id, the name and the arguments of each tool call of a reply."""
+    calls = reply.get("tool_calls", ())
+    return [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls]
+
+
+def functions(tools: Sequence[Mapping[str, Any]], parameters: str) -> list[dict[str, Any]]:
+    """Return the functions of tools, with another name for the field of their parameters."""
+    return [
+        {
+            parameters if key == "parameters" else key: value
+            for key, value in tool["function"].items()
+        }
+        for tool in tools
+    ]

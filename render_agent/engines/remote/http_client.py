@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from render_agent.engines.remote.api_error import ApiError, first_words, sdk_call
@@ -14,7 +13,6 @@ from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.engines.remote.response_bodies import normalize
 from render_agent.errors import SetupError
 from render_agent.util.coroutines import run_in_thread
-from render_agent.util.safe_parse import parse_json
 from render_agent.util.sanitize import escape_line
 
 if TYPE_CHECKING:
@@ -72,9 +70,7 @@ def decompress(body: bytes, most: int = MAX_RESPONSE_BYTES) -> bytes:
     return content
 
 
-def sdk_client(
-    sdk: Any, make: Callable[..., Any], endpoint: Endpoint, options: RemoteOptions
-) -> Any:
+def sdk_client(sdk: Any, make: Any, key: str, endpoint: Endpoint, options: RemoteOptions) -> Any:
     """Return a client of OpenAI's or Anthropic's SDK for one server, without retries."""
     http_client = sdk.DefaultAsyncHttpxClient(
         # Surplus bytes after a response would be read as the response to the connection's next request.
@@ -82,6 +78,7 @@ def sdk_client(
         **http_arguments(endpoint),
     )
     return make(
+        api_key=key,
         base_url=endpoint.url,
         default_headers={"accept-encoding": "identity", **endpoint.headers},
         max_retries=0,
@@ -91,82 +88,61 @@ def sdk_client(
 
 
 def query_server(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
-    """Return what a server reports about itself and the model."""
-    return run_in_thread(_look_up(endpoint, api))
+    """Return what a server reports about itself and the model. Raises SetupError if it cannot be used."""
+    return run_in_thread(_query(endpoint, api))
 
 
-async def _look_up(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
+async def _query(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     client = api.connect(endpoint)
     try:
-        models = await _list_served_models(client, endpoint, api)
+        listed = await _list_models(client, endpoint, api)
         version = await _version(client, endpoint)
     finally:
         await api.close(client)
-    model = api.model
-    fields = {**{name: models.get(model, {}).get(name) for name in MODEL_FIELDS}, **version}
-    if models and model not in models:
+    models = {entry["id"]: entry for entry in listed if isinstance(entry.get("id"), str)}
+    own = models.get(api.model, {})
+    fields = {**{name: own.get(name) for name in MODEL_FIELDS}, "version": version}
+    if models and api.model not in models:
         names = ", ".join(sorted(escape_line(name[:80]) for name in models)[:MAX_LISTED])
-        fields["note"] = f"{endpoint.url} does not list {model}; it lists {names}"
-    return {
-        "url": endpoint.url,
-        **{
-            name: first_words(value, endpoint.secrets) if isinstance(value, str) else value
-            for name, value in fields.items()
-            if isinstance(value, str | int)
-        },
-    }
+        fields["note"] = f"{endpoint.url} does not list {api.model}; it lists {names}"
+    texts = {k: first_words(v, endpoint.secrets) for k, v in fields.items() if isinstance(v, str)}
+    numbers = {k: v for k, v in fields.items() if isinstance(v, int)}
+    return {"url": endpoint.url, **texts, **numbers}
 
 
-async def _list_served_models(
-    client: Any, endpoint: Endpoint, api: ChatApi
-) -> dict[str, dict[str, Any]]:
-    """Return the models that a server lists, by name."""
+async def _list_models(client: Any, endpoint: Endpoint, api: ChatApi) -> list[dict[str, Any]]:
     try:
         async with sdk_call(LOOK_UP_SECONDS):
-            text = await api.list_models(client)
+            return await api.list_models(client)
     except ApiError as error:
-        _raise_if_unusable(error, endpoint)
+        if reason := _why_unusable(error, endpoint):
+            raise SetupError(f"{endpoint.url} {reason}") from None
         LOG.warning("%s does not list its models: %s", endpoint.url, error.describe(endpoint))
-        return {}
-    try:
-        data = parse_json(text)["data"]
-        return {entry["id"]: entry for entry in data if isinstance(entry["id"], str)}
-    except (ValueError, KeyError, TypeError):
-        excerpt = first_words(text, endpoint.secrets)
-        LOG.warning("%s does not list its models: %r", endpoint.url, excerpt)
-    return {}
+    return []
 
 
-def _raise_if_unusable(error: ApiError, endpoint: Endpoint) -> None:
-    """Raise SetupError if an error means that the server cannot answer any request."""
+def _why_unusable(error: ApiError, endpoint: Endpoint) -> str | None:
+    """Return why a server cannot answer any request; None if it may."""
     status, reason = error.status, error.describe(endpoint)
-    if status == 401 or error.fault is Fault.EXHAUSTED:
-        raise SetupError(f"{endpoint.url} rejected the request ({reason}).") from None
-    if status == 403:
-        source = endpoint.key_source
-        raise SetupError(f"{endpoint.url} rejected the request ({reason}); {source}.") from None
+    if status in (401, 403) or error.fault is Fault.EXHAUSTED:
+        return f"rejected the request ({reason})."
     if 300 <= status < 400 or status in (502, 503, 504):
-        raise SetupError(f"{endpoint.url} cannot be used: {reason}") from None
+        return f"cannot be used: {reason}"
     # Servers of other addresses may not be able to describe models.
     if status == 404 and endpoint.url == endpoint.service.url:
-        raise SetupError(
-            f"{endpoint.url} does not have the model ({reason}). Set --model."
-        ) from None
+        return f"does not have the model ({reason}). Set --model."
     if error.failure is not None:
-        raise SetupError(
-            f"{endpoint.url} cannot be reached ({reason}). Check that the server is running."
-        ) from None
+        return f"cannot be reached ({reason}). Check that the server is running."
+    return None
 
 
-async def _version(client: Any, endpoint: Endpoint) -> dict[str, str]:
-    """Return the version, which vLLM and SGLang report; empty for other servers."""
+async def _version(client: Any, endpoint: Endpoint) -> Any:
+    """Return the version, which vLLM and SGLang report; None for other servers."""
     if endpoint.service.engine != "openai" or endpoint.host == HOSTED_HOST:
-        return {}
+        return None
     try:
         async with sdk_call(LOOK_UP_SECONDS):
             body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
-    except ApiError as error:
-        LOG.debug("%s does not report its version: %s", endpoint.url, error)
-        return {}
-    version = body.get("version") if isinstance(body, dict) else None
-    return {"version": version} if isinstance(version, str) else {}
+    except ApiError:
+        return None
+    return body.get("version") if isinstance(body, dict) else None

@@ -41,9 +41,7 @@ class RemoteMaker(EngineMaker):
     def __call__(
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> RemoteEngine:
-        """Return the engine. Raises UsageError and SetupError as `describe`."""
-        api = self.open_api(config)
-        endpoints = find_endpoints(config.base_url, api.service)
+        api, endpoints = self._find_servers(config)
         records = _query_servers(endpoints, config, api)
         engine = RemoteEngine(api, endpoints, config.fixed_batch_size)
         for server, server_record in zip(engine.servers, records, strict=True):
@@ -55,8 +53,8 @@ class RemoteMaker(EngineMaker):
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the metadata of the servers and the model for the run record."""
-        api = self.open_api(config)
-        records = _query_servers(find_endpoints(config.base_url, api.service), config, api)
+        api, endpoints = self._find_servers(config)
+        records = _query_servers(endpoints, config, api)
         notes = [record.pop("note") for record in records if "note" in record]
         hybrid = _is_hybrid(api.model, records)
         description = {"servers": records, "hybrid": hybrid}
@@ -64,9 +62,12 @@ class RemoteMaker(EngineMaker):
 
     def servers(self, config: RunConfig) -> Sequence[tuple[str, Callable[[], Engine]]]:
         """Return the URL of each server, and what creates an engine for it alone."""
-        api = self.open_api(config)
-        endpoints = find_endpoints(config.base_url, api.service)
+        api, endpoints = self._find_servers(config)
         return [(endpoint.url, partial(RemoteEngine, api, [endpoint])) for endpoint in endpoints]
+
+    def _find_servers(self, config: RunConfig) -> tuple[ChatApi, list[Endpoint]]:
+        api = self.open_api(config)
+        return api, find_endpoints(config.base_url, api.service)
 
 
 def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Options:

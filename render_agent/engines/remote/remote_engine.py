@@ -18,12 +18,11 @@ from render_agent.dialogue.chat import image_files, map_texts, replace_unencodab
 from render_agent.dialogue.events import CONTENT_FILTER, OMITTED, PROMPT_TRUNCATED, SYSTEM_IN_USER
 from render_agent.engines.byte_cache import ByteCache
 from render_agent.engines.engine import Capabilities, Reply, Request, merge_samples
-from render_agent.engines.remote.adaptation import adapt, has_system, system_in_user
 from render_agent.engines.remote.api_error import ApiError, RequestError, first_words, sdk_call
 from render_agent.engines.remote.chat_api import ChatApi, Fields, Messages, encode_image
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.phrases import Fault
-from render_agent.engines.remote.quirks import quirks_of
+from render_agent.engines.remote.quirks import adapt, has_system, quirks_of, system_in_user
 from render_agent.engines.remote.response_bodies import parse_body
 from render_agent.engines.remote.server_state import Server
 from render_agent.errors import EngineError
@@ -57,8 +56,7 @@ class RemoteEngine:
         self,
         api: ChatApi,
         endpoints: Sequence[Endpoint],
-        # maximum number of concurrent requests; None for 64 per server
-        batch_size: int | None = None,
+        batch_size: int | None = None,  # concurrent requests; None for 64 per server
     ) -> None:
         self.api = api
         self.name = api.service.engine
@@ -72,9 +70,7 @@ class RemoteEngine:
         self._prompts: dict[str, tuple[int, list[str], int]] = {}
         self._encoders = ThreadPoolExecutor(4, "images")
         # Completed requests; None is a call of `wake`.
-        self._completed: queue.SimpleQueue[tuple[Request, Future[Reply]] | None] = (
-            queue.SimpleQueue()
-        )
+        self._completed = queue.SimpleQueue[tuple[Request, Future[Reply]] | None]()
         self._in_flight = 0
         self._error: BaseException | None = None
         self._slots = asyncio.Semaphore(self.batch_size)
@@ -84,8 +80,6 @@ class RemoteEngine:
         self._thread.start()
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
-        """Return a reply for every request, in the same order."""
-
         async def all_replies() -> list[Reply]:
             return await asyncio.gather(*map(self._reply, requests))
 
@@ -108,10 +102,9 @@ class RemoteEngine:
         """
         has_yielded = was_woken = False
         while self._in_flight:
+            is_done = has_yielded or was_woken or self._error is not None
             try:
-                item = self._completed.get(
-                    timeout=0 if has_yielded or was_woken or self._error else timeout
-                )
+                item = self._completed.get(timeout=0 if is_done else timeout)
             except queue.Empty:
                 break
             if item is None:
@@ -163,21 +156,15 @@ class RemoteEngine:
             server.questions.discard(question_id)
 
     def _server_of(self, question_id: str) -> Server:
-        """Return the server of a question, assigning the one with the fewest questions if it has none.
-
-        Raises EngineError if all servers are lost.
-        """
+        """Return the server of a question, by default that with the fewest. Raises EngineError if all are lost."""
         alive = [server for server in self.servers if server.lost is None]
         if not alive:
-            reasons = "; ".join(f"{lost.endpoint.url} ({lost.lost})" for lost in self.servers)
-            reasons = "; ".join([reasons, *(lost.note for lost in self.servers if lost.note)])
+            reasons = [f"{server.endpoint.url} ({server.lost})" for server in self.servers]
+            reasons += [server.note for server in self.servers if server.note]
             raise EngineError(
-                f"all servers have failed: {reasons}. Fix the server, then resume with --continue"
+                f"all servers have failed: {'; '.join(reasons)}. Fix the server, then resume with --continue"
             )
-        for server in alive:
-            if question_id in server.questions:
-                return server
-        server = min(alive, key=lambda server: len(server.questions))
+        server = min(alive, key=lambda s: (question_id not in s.questions, len(s.questions)))
         server.questions.add(question_id)
         return server
 
@@ -207,27 +194,17 @@ class RemoteEngine:
         A server that counts only uncached tokens reports far fewer than before, which is no sign of truncation.
         """
         messages, images = len(request.messages), image_files(list(request.messages))
-        earlier, earlier_images, max_tokens = self._prompts.get(
-            request.dialogue_id, (messages, images, 0)
-        )
+        first = messages, images, 0
+        earlier, earlier_images, max_tokens = self._prompts.get(request.dialogue_id, first)
         self._prompts[request.dialogue_id] = messages, images, max(max_tokens, tokens)
         # see --history
         has_grown = messages > earlier and images[: len(earlier_images)] == earlier_images
         return has_grown and max_tokens >= MIN_CONTEXT and 0.75 * max_tokens < tokens <= max_tokens
 
-    async def _send(
-        self,
-        request: Request,
-        samples: int,
-        seed: int,
-        events: list[str],  # gets one entry per retry
-    ) -> Reply:
+    async def _send(self, request: Request, samples: int, seed: int, events: list[str]) -> Reply:
         """Send a request to the question's server, or to another one if that is lost. Raises RequestError.
 
-        If the server rejects an optional field or the system message, the request is adapted and sent again; the
-        server's later requests are adapted from the beginning. The answer's events name what was adapted.
-
-        Temporary faults are retried after a delay.
+        Requests are adapted to what the server rejects, and retried after temporary faults, which are added to `events`.
         """
         api, retries = self.api, 0
         request = await self._loop.run_in_executor(self._encoders, encodable, request)
@@ -289,10 +266,7 @@ class RemoteEngine:
     async def _back_off(
         self, server: Server, error: ApiError, request: Request, retries: int
     ) -> None:
-        """Wait before a retry: for as long as the server demands, or else with exponential backoff.
-
-        A server that states a time gets no request before it, from any dialogue.
-        """
+        """Wait before a retry: until the time that the server states, for all requests, or else with exponential backoff."""
         jitter = JITTER * random.Random(f"{request.seed} {request.dialogue_id} {retries}").random()
         if (stated_seconds := error.retry_after) is not None:
             delay = stated_seconds + jitter

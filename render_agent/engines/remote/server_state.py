@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from render_agent.engines.engine import Request
-from render_agent.engines.remote.adaptation import find_adaptation
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.chat_api import ChatApi, Fields
 from render_agent.engines.remote.endpoints import Endpoint
 from render_agent.engines.remote.phrases import Fault
+from render_agent.engines.remote.quirks import find_adaptation
 
 LOG = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from render_agent.engines.engine import Reply, Request, limit_reply, merge_sampl
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
 from render_agent.engines.openai.chat_completions import ChatCompletions, OpenAIOptions
 from render_agent.engines.openai.responses import Responses
-from render_agent.engines.remote.adaptation import adapt, find_adaptation, system_in_user
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.endpoints import parse_endpoint
 from render_agent.engines.remote.phrases import Fault
+from render_agent.engines.remote.quirks import adapt, find_adaptation, system_in_user
 from render_agent.engines.transformers.constrained_decoding import build_grammar
 from render_agent.options import VIEW_TYPES
 from render_agent.util.coroutines import run_in_thread
