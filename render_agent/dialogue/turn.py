@@ -31,6 +31,8 @@ class Seconds:
     rendering: NotNegative = 0.0
     waiting: NotNegative = 0.0
     generating: NotNegative = 0.0
+    ended_at: NotNegative = 0.0
+    """Unix time of the end of the turn; 0 in logs of older versions."""
 
 
 class Restated(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -35,8 +36,12 @@ class TurnCost:
     def seconds(self, rendering: float, elapsed: float, first_reply: Reply) -> Seconds:
         """Return the time of a turn by activity, rounded so that a run read from disk has the same totals."""
         share = sum(p.seconds / (p.batch_size if isinstance(p, Reply) else 1) for p in self.parts)
-        times = (rendering, max(0.0, elapsed - first_reply.seconds), share * first_reply.batch_size)
-        return Seconds(*(round(part, 4) for part in times))
+        return Seconds(
+            round(rendering, 4),
+            round(max(0.0, elapsed - first_reply.seconds), 4),
+            round(share * first_reply.batch_size, 4),
+            ended_at=round(time.time(), 3),
+        )
 
     def added_to(self, evidence: Evidence, first_reply: Reply) -> Evidence:
         """Return evidence with the tokens of the verifiers, and the model calls in addition to that of `first_reply`."""

@@ -14,6 +14,7 @@ from render_agent.dialogue.state import STATUS_LABELS, QuestionState, Status
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
+from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.report_page import ReportPage
@@ -36,7 +37,7 @@ from render_agent.score.tables import (
     overall_lines,
 )
 from render_agent.tasks.question_types import type_label
-from render_agent.util.display import count_noun
+from render_agent.util.display import count_noun, format_duration
 from render_agent.views.image_store import safe_name
 
 ROWS_SHOWN = 100  # rows of the table per page
@@ -126,6 +127,8 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
     facts += cost_fact(run.parts, run.results).items()
     if work := run.results["totals"]["per_question"]:
         facts.append(("Mean per question", describe_cost(work)))
+    if elapsed := sum(elapsed_by_turn(run.states)):
+        facts.append(("Elapsed time", format_duration(elapsed)))
     with suppress(UsageError, KeyError):  # too few scenes, or an old run without standard errors
         (half,) = (row for row in plan(run.results, 1, 0.8)["needs"] if row["correlation"] == 0.5)
         facts.append(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
+from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
     draw_svg,
@@ -436,41 +437,28 @@ def plot_maps(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 
 def plot_time(run: RunData) -> Plot | None:
-    """Plot the time spent on rendering, waiting and generating by turn."""
-    num_turns = max((len(state.turns) for state in run.states), default=0)
-    turns = [
-        [state.turns[n] for state in run.states if len(state.turns) > n] for n in range(num_turns)
-    ]
-    parts = {
-        "rendering": (palette.GREEN, [sum(t.seconds.rendering for t in group) for group in turns]),
-        "waiting": (palette.PALE, [sum(t.seconds.waiting for t in group) for group in turns]),
-        # generation time is recorded for the whole batch
-        "generating": (
-            palette.BLUE,
-            [sum(t.seconds.generating / t.batch_size for t in group) for group in turns],
-        ),
-    }
-    if not any(sum(values) for _, values in parts.values()):
+    """Plot the elapsed time by turn; None if it is not recorded."""
+    elapsed = elapsed_by_turn(run.states)
+    if not sum(elapsed):
         return None
 
     def paint(axes: Any) -> None:
-        bottom = [0.0] * num_turns
-        for part, (colour, values) in parts.items():
-            label = f"{part} {format_duration(sum(values))}"
-            axes.bar(range(1, num_turns + 1), values, bottom=bottom, color=colour, label=label, width=0.72)  # fmt: skip
-            bottom = [a + b for a, b in zip(bottom, values, strict=True)]
-        axes.set_xticks(range(1, num_turns + 1))
-        axes.set_ylim(0, 1.05 * max(bottom))
+        axes.bar(range(1, len(elapsed) + 1), elapsed, color=palette.BLUE, width=0.72)
+        axes.set_xticks(range(1, len(elapsed) + 1))
         axes.set_xlabel("turn")
-        axes.set_ylabel("seconds")
-        legend(axes)
+        axes.set_ylabel("elapsed seconds")
 
+    seconds = run.results["totals"]["seconds"]
     return Plot(
         "time",
         "Time by turn",
-        "One stacked bar per turn: seconds of rendering, waiting and generating.",
+        "One bar per turn: the elapsed seconds.",
         draw_svg(paint),
-        "Total over concurrent questions, so more than the wall-clock time.",
+        f"Together {format_duration(sum(elapsed))}. Time in which several turns were in progress counts for the one that"
+        f" ended first. Rendering took {format_duration(seconds['rendering'])}, generating"
+        f" {format_duration(seconds['generating'])}.",
+        ("turn", "elapsed (s)"),
+        [(str(number), round(value, 1)) for number, value in enumerate(elapsed, start=1)],
     )
 
 
