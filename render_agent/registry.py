@@ -50,7 +50,7 @@ BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
     "toolset": "views:TOOLSETS",
     "reply protocol": "dialogue:REPLY_PROTOCOLS",
     "scripted policy": "engines:SCRIPTED_POLICIES",
-    "logger": "report.export:LOGGERS",
+    "logger": "runs:LOGGERS",
     "report page": "report.pages:PAGES",
     "command": "cli.commands:COMMANDS",
 }

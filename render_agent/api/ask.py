@@ -24,8 +24,8 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig, parse_options
-from render_agent.report.export.loggers import logged
 from render_agent.runs.log.program_log import program_log
+from render_agent.runs.loggers import logged
 from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import RunData, find_run
 from render_agent.runs.runner import Run, resume_run, start_run

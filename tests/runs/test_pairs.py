@@ -14,12 +14,12 @@ from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
-from render_agent.report.export.loggers import scalars
 from render_agent.report.pages.index.index_page import write_index
 from render_agent.report.pages.index.pairs_page import VERDICTS
 from render_agent.report.pages.page import frame
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.log.row import score_of
+from render_agent.runs.loggers import scalars
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, incomparable

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import QuestionsError, RunLogError, SetupError
-from render_agent.report.predictions import read_predictions
 from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
+from render_agent.score.predictions import read_predictions
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import load_with_scans
 from render_agent.tasks.rows import question_from_row

@@ -140,7 +140,7 @@ def export_command(
 def _log(folders: Sequence[RunData], name: str) -> None:
     """Send runs to a tracker. Raises SetupError if its library is missing or it rejects them."""
     from render_agent.errors import SetupError
-    from render_agent.report.export.loggers import log_finished, logged_line
+    from render_agent.runs.loggers import log_finished, logged_line
 
     require(f"--format {name}", name)
     for folder in folders:

@@ -18,11 +18,11 @@ from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.engines.engine import Engine
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.options import OPTIONS, RunConfig
-from render_agent.report.export.loggers import logged
 from render_agent.report.sentences.facts import cost_fact, facts_line
 from render_agent.runs.build import Parts, make_engine
 from render_agent.runs.log.caveats import caveats
 from render_agent.runs.log.program_log import program_log
+from render_agent.runs.loggers import logged
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import find_run
 from render_agent.runs.runner import Run, resume_run, start_run

@@ -84,7 +84,7 @@ def _refuse_run(output: Path, answers: str) -> None:
 
 def score_file(predictions: Path, questions: str | None, parser: str) -> dict[str, Any]:
     """Return the results of a file of predictions. Raises QuestionsError if there is no such file."""
-    from render_agent.report.predictions import FORM, read_predictions, score_predictions
+    from render_agent.score.predictions import FORM, read_predictions, score_predictions
     from render_agent.tasks.vsibench import load_vsibench
 
     if not predictions.is_file():

@@ -10,7 +10,7 @@ from factories.runs import NullObserver, make_config, make_questions, walking_en
 
 from render_agent.errors import EngineError, SetupError
 from render_agent.options import public_options
-from render_agent.report.export.loggers import TensorBoardLogger, TrackioLogger, logged
+from render_agent.runs.loggers import TensorBoardLogger, TrackioLogger, logged
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 

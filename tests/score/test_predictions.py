@@ -11,7 +11,7 @@ from conftest import test_data
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
-from render_agent.report.predictions import read_predictions, score_predictions
+from render_agent.score.predictions import read_predictions, score_predictions
 from render_agent.score.summary import VSI_BENCH_SCORE
 from render_agent.score.tables import overall_lines
 from render_agent.tasks.question_files import load_questions
