@@ -7,21 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from render_agent.beliefs.matching import RADIUS_METRES, FloatArray
+from render_agent.beliefs.matching import RADIUS_METRES
 from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, split_counterparts
-from render_agent.score.intervals import (
-    Estimate,
-    Statistic,
-    add_holm,
-    estimate_statistic,
-    estimate_to_json,
-    ratio,
-)
+from render_agent.score.intervals import add_holm
+from render_agent.score.terms import Term, compare_terms, summarize_terms
 from render_agent.tasks.ground_truth import Facts
 
 BINS = 10  # calibration bins: confidence 0-10 %, 10-20 %, …
@@ -121,67 +112,24 @@ def belief_differences(
 
     By score: `a`, `b` and `difference` (percent and points for shares), `interval`, `p`, `p_holm`, `scenes` and `n`.
     """
+    terms = [(_terms(a[name]), _terms(b[name])) for name in a if name in b]
     differences: dict[str, dict[str, Any]] = {}
     for name in LABELS:
-        steps = [
-            (a[n], b[n]) for n in a if n in b and _terms(a[n], name)[1] and _terms(b[n], name)[1]
-        ]
-        if not steps:
-            continue
-        differences[name] = _compare_scores(steps, name)
+        pairs = [(in_a[name], in_b[name]) for in_a, in_b in terms if in_a[name] and in_b[name]]
+        sides = ([term for side in sides for term in side] for sides in zip(*pairs, strict=True))
+        if pairs and (entry := compare_terms(*sides, scale=100 if name in SHARES else 1)):
+            differences[name] = entry | {"n": len(pairs)}
     add_holm([*differences.values()])
     return differences
 
 
-def _compare_scores(steps: Sequence[tuple[ProbeStep, ProbeStep]], name: str) -> dict[str, Any]:
-    scenes = _scene_numbers([step for step, _ in steps])
-    number = scenes.max() + 1
-    score_a, score_b = (_statistic(side, name, scenes) for side in zip(*steps, strict=True))
-    estimate = estimate_statistic(lambda weights: score_b(weights) - score_a(weights), number)
-    scale = 100 if name in SHARES else 1
-    interval, p = estimate.interval_and_p(scale)
-    return {
-        "a": scale * float(score_a(np.ones(number))),
-        "b": scale * float(score_b(np.ones(number))),
-        "difference": scale * float(estimate.mean),
-        "interval": interval,
-        "p": p,
-        "scenes": int(number),
-        "n": len(steps),
-    }
-
-
-def _statistic(
-    steps: Sequence[ProbeStep],
-    name: str,
-    scenes: NDArray[np.int64],  # scene of each step, (steps,)
-) -> Statistic:
-    """Return a score over several probes as a function of the scenes' weights; NaN if no probes remain."""
-    tops, bottoms = zip(*(_terms(step, name) for step in steps), strict=True)
-    top, bottom = np.zeros((scenes.max() + 1, BINS)), np.bincount(scenes, bottoms)
-    np.add.at(top, scenes, np.array(tops, np.float64))
-
-    def score(weights: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            value: FloatArray = np.abs(weights @ top).sum(axis=-1) / (weights @ bottom)
-        return value
-
-    return score
-
-
-def _terms(step: ProbeStep, name: str) -> tuple[FloatArray, float]:
-    """Return the numerator per bin, (BINS,), and the denominator that one probe contributes to a score.
-
-    A score is the sum over bins of |sum over probes of numerators|, divided by the sum of denominators. Ratios use
-    one bin. For the calibration error, each bin sums hits minus confidence.
-    """
-    top = np.zeros(BINS)
-    if name == "ece":
-        for confidence, was in _sure(step):
-            top[_bin(confidence)] += was - confidence
-        return top, len(_sure(step))
-    top[0], bottom = _parts(step).get(name, (0, 0))
-    return top, bottom
+def _terms(step: ProbeStep) -> defaultdict[str, list[Term]]:
+    """Return what one probe adds to each score."""
+    scene, terms = step.question.scene, defaultdict[str, list[Term]](list)
+    for name, (top, bottom) in _parts(step).items():
+        terms[name] += [Term(scene, top, bottom)] if bottom else []
+    terms["ece"] = [Term(scene, was - sure, bin=_bin(sure)) for sure, was in _sure(step)]
+    return terms
 
 
 def _bin(confidence: float) -> int:
@@ -189,25 +137,17 @@ def _bin(confidence: float) -> int:
 
 
 def summarize_steps(steps: Sequence[ProbeStep | None]) -> dict[str, Any]:
-    """Return each score with its value, 95 % interval over scenes and sample size.
+    """Return each score with its value, 95 % interval over scenes and sample size. `ece` is the expected calibration error
+    (Naeini et al. 2015), Σ n/N · |share found − mean confidence|.
 
     Shares are in percent. None stands for a question that has not been probed yet.
     """
-    probed_steps = [step for step in steps if step is not None]
-    columns: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for step in probed_steps:
-        for name, (top, bottom) in _parts(step).items():
-            columns[name].append((top, bottom, step.question.scene))
+    terms = [_terms(step) for step in steps if step is not None]
     summary: dict[str, Any] = {}
     for name in LABELS:
-        if name == "ece":
-            estimate, number = _ece(probed_steps)
-        else:
-            column = [entry for entry in columns[name] if entry[1]]
-            tops, bottoms, scenes = zip(*column, strict=True) if column else ((), (), ())
-            estimate, number = ratio(tops, scenes, bottoms), int(sum(bottoms))
-        if estimate is not None:
-            summary[name] = estimate_to_json(estimate, number, share=name in SHARES)
+        merged = [term for by_name in terms for term in by_name[name]]
+        if entry := summarize_terms(merged, share=name in SHARES):
+            summary[name] = entry
     return summary
 
 
@@ -243,20 +183,6 @@ def calibration(sure: Sequence[tuple[float, bool]]) -> list[dict[str, float | in
         }
         for number, entries in sorted(bins.items())
     ]
-
-
-def _ece(steps: Sequence[ProbeStep]) -> tuple[Estimate | None, int]:
-    """Return N and the expected calibration error (Naeini et al. 2015), Σ n/N · |share found − mean confidence|."""
-    sure = [step for step in steps if _sure(step)]
-    if not sure:
-        return None, 0
-    scenes = _scene_numbers(sure)
-    estimate = estimate_statistic(_statistic(sure, "ece", scenes), scenes.max() + 1)
-    return estimate, sum(len(_sure(step)) for step in sure)
-
-
-def _scene_numbers(steps: Sequence[ProbeStep]) -> NDArray[np.int64]:
-    return np.unique([step.question.scene for step in steps], return_inverse=True)[1]
 
 
 def _step_at(question: Question, probes: Sequence[ScoredProbe], turn: int) -> ProbeStep | None:
