@@ -336,6 +336,12 @@ class RunConfig:
         metavar="on|off|drift:X",
         pattern=r"on|off|drift:\d{0,3}\.?\d{1,9}(:silent)?",
     )
+    confidence: str = _dialogue(
+        "off",
+        "Ask for the confidence in the answer so far, from 0 to 100, in every reply.",
+        metavar="on|off",
+        choices=("on", "off"),
+    )
     start: str = _dialogue(
         "best",
         "Start of the camera: best (the place and heading that show the most surface), four-headings (the best of four"

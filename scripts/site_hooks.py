@@ -54,7 +54,7 @@ def fields_part() -> str:
     """Return the table of reply fields, including `measure`."""
     from render_agent.dialogue.reply import ReplyForm
 
-    form = ReplyForm(image_size=(640, 480))
+    form = ReplyForm(image_size=(640, 480), asks_confidence=True)
     rows = [
         f"| {', '.join(f'`{field.name}`' for field in fields)} | {meaning} |"
         for fields, meaning in form.meanings()

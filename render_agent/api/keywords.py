@@ -73,6 +73,7 @@ class RunOptions(TypedDict, total=False):
     reply_protocol: str | None
     history: str | None
     feedback: str | None
+    confidence: str | None
     start: str | None
     no_restate: bool | None
     renderer: str | None

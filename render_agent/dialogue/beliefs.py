@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Set
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from render_agent.dialogue.chat import replace_unencodable, without_thinking
 from render_agent.dialogue.parsing.replies import find_objects
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
-from render_agent.util.safe_parse import Count, Finite, NotNegative, parse_json
+from render_agent.util.safe_parse import Count, Finite, NotNegative, Percent, parse_json
 
 MAX_OBJECTS = 200  # per map; further objects are dropped
 MAX_NAME_CHARACTERS = 60  # per category
@@ -34,7 +34,6 @@ MAX_METRES, MAX_COUNT = 1e4, 10_000
 # unit of area -> square metres
 SQUARE_METRES = {"m2": 1.0, "m²": 1.0, "m^2": 1.0, "sqm": 1.0, "square meters": 1.0, "square metres": 1.0}  # fmt: skip
 
-Percent = Annotated[float, Meta(ge=0, le=100)]
 Point2 = tuple[Finite, Finite]
 
 _FLAT_OBJECT = re.compile(r"\{[^{}]*\}")

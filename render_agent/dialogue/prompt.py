@@ -55,6 +55,8 @@ class Prompt:
     """Number of most recent turns whose images stay in the prompt; None for all."""
     warnings: tuple[str, ...] = ()
     """Instruments that the instructions say can be wrong: keys of the wording's section `unreliable`."""
+    asks_confidence: bool = False
+    """True if replies state the confidence in their answer."""
 
     @property
     def mode(self) -> Mode:
@@ -71,7 +73,9 @@ class Prompt:
     @cached_property
     def form(self) -> ReplyForm:
         """The fields that replies may contain."""
-        return ReplyForm(self.mode, self.requestable_kinds, self.image_size, self.wording)
+        return ReplyForm(
+            self.mode, self.requestable_kinds, self.image_size, self.wording, self.asks_confidence
+        )
 
     def schema(self, question: Question | None = None) -> Mapping[str, Any] | None:
         """Return the JSON schema of a reply to a question, or to any; None if replies are not JSON."""

@@ -24,7 +24,7 @@ from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
 from render_agent.util.numbers import ANGLES, UNITS, parse_quantity
-from render_agent.util.safe_parse import Count, Either, Finite, parse_json
+from render_agent.util.safe_parse import Count, Either, Finite, Percent, parse_json
 
 MAX_ROTATION_DEGREES = 180  # per turn
 MAX_MOVE_METRES = 2  # per turn and axis
@@ -90,6 +90,7 @@ class Action(Struct, frozen=True, omit_defaults=True):
     """The canonical answer; None if there is none or it could not be parsed."""
     answer_text: str | None = None
     """The answer in the model's own words, set even if it could not be parsed."""
+    confidence: Percent | None = None  # in the answer, in percent; None if not given
     done: bool = False  # True if the reply ends the dialogue
     reasoning: str = ""
     notes: tuple[str, ...] = ()  # remarks on the reply to be reported to the model
@@ -115,8 +116,15 @@ class Action(Struct, frozen=True, omit_defaults=True):
     @property
     def requests_step(self) -> bool:
         """True if the action does more than state an answer."""
-        said = structs.replace(self, answer=None, answer_text=None, reasoning="", notes=())
-        return structs.replace(said, repaired=False) != Action()
+        return structs.replace(self.without_remarks, repaired=False) != Action()
+
+    @property
+    def without_remarks(self) -> Action:
+        """The action without its answer and what only accompanies it."""
+        remarks = {
+            field.attribute: getattr(_EMPTY, field.attribute) for field in FIELDS if field.is_remark
+        }
+        return structs.replace(self, answer=None, answer_text=None, notes=(), **remarks)
 
     @property
     def requests_only_measurements(self) -> bool:
@@ -151,21 +159,27 @@ class ReplyForm:
     image_size: tuple[int, int] | None = None
     """Width and height of the views in pixels if replies may request measurements; otherwise None."""
     wording: Wording = dataclass_field(default_factory=general)
+    asks_confidence: bool = False
+    """True if replies state the confidence in their answer."""
 
     @property
     def fields(self) -> list[ReplyField]:
-        """The fields that are parsed: no measurements unless enabled, and no fields with an empty description."""
+        """The fields that are parsed: no measurements or confidence unless enabled, and no fields with an empty
+        description.
+        """
         return [
             field
             for field in FIELDS
             if (field.used != "measuring" or self.image_size is not None)
+            and (field.used != "confident" or self.asks_confidence)
             and (field.sentence is None or self.wording.templates[f"fields.{field.sentence}"])
         ]
 
     @property
     def requested_fields(self) -> list[ReplyField]:
         """The fields described to the model: all parsed fields, but moves and views only if it explores."""
-        return [field for field in self.fields if self.kinds or field.used == "always"]
+        passive = ("always", "confident")
+        return [field for field in self.fields if self.kinds or field.used in passive]
 
     def meanings(self) -> list[tuple[list[ReplyField], str]]:
         """Return (fields, description) for the requested fields. Adjacent fields with the same description form one
@@ -232,8 +246,11 @@ class ReplyField:
     """Returns the field's part of an action in a few words; None if the action does not use it."""
     example: Callable[[ReplyForm], object] = lambda form: None
     """Returns the value shown in the example of the instructions."""
-    used: Literal["always", "exploring", "measuring"] = "always"
-    """"exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`."""
+    used: Literal["always", "exploring", "measuring", "confident"] = "always"
+    """"exploring" if the model must choose its views, "measuring" if it also needs `--tools measure`, "confident" with
+    `--confidence on`.
+    """
+    is_remark: bool = False  # True if it requests nothing
     required: bool = False  # True if the schema requires the field
     begins_line: bool = False  # True if the field starts a new line in the example
     amount: Amount | None = None  # limit, unit and words of a number; None for other fields
@@ -396,6 +413,11 @@ def _boolean(value: object) -> bool | None:
     return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(word)
 
 
+def _percent(value: object) -> float | None:
+    percent = parse_quantity(value, {"%": 1.0, "percent": 1.0})
+    return percent if percent is not None and 0 <= percent <= 100 else None
+
+
 def _coordinates(point: Sequence[float]) -> str:
     return f"({', '.join(f'{value:g}' for value in point)})"
 
@@ -427,6 +449,8 @@ def _describe_answer(action: Action) -> str | None:
     return None if text is None else f"unreadable answer: {text}"
 
 
+_PERCENT: Schema = {"type": "number", "minimum": 0, "maximum": 100}
+
 TOOLS = ("look", "move", "measure", "answer")  # names as in the agents of embodied benchmarks
 
 
@@ -436,10 +460,12 @@ def tool_fields(tool: str) -> list[ReplyField]:
     return fields if any(field.tools[0] == tool for field in fields) else []
 
 
+_EMPTY = Action()
+
 # All fields of a reply, in the order of the instructions and the schema.
 FIELDS: tuple[ReplyField, ...] = (
     ReplyField("reasoning", "reasoning", None, "", lambda form: {"type": "string"}, None, lambda action: None,
-               example=lambda form: form.say("reasoning_example"), required=True),
+               example=lambda form: form.say("reasoning_example"), is_remark=True, required=True),
     _amount("rotation_angle_degrees", "rotation", "rotation", Amount(MAX_ROTATION_DEGREES, "°", "turn", "left", "right"),
             "look", "move", begins_line=True),
     _amount("pitch_degrees", "pitch", "pitch", Amount(round(2 * MAX_PITCH), "°", "tilt", "up", "down"), "look"),
@@ -456,6 +482,9 @@ FIELDS: tuple[ReplyField, ...] = (
     ReplyField("answer", "answer", None, "", lambda form: {"anyOf": [{"type": t} for t in ("string", "number", "null")]},
                "answer", _describe_answer, lambda form: form.say("answer_example") if form.mode == "passive" else None,
                required=True, tools=("answer",)),
+    ReplyField("confidence", "confidence", _percent, "percent", lambda form: {"anyOf": [_PERCENT, {"type": "null"}]}, "confidence",
+               lambda action: None if action.confidence is None else f"{action.confidence:g} % sure",
+               used="confident", is_remark=True, required=True, tools=("answer",)),
     ReplyField("done", "done", _boolean, "truth", lambda form: {"type": "boolean"}, "done",
                lambda action: "done" if action.done else None, lambda form: form.mode == "passive", required=True, tools=("answer",)),
 )  # fmt: skip

@@ -50,7 +50,7 @@ from render_agent.dialogue.reply_protocol import (
 
 MOVING = ("look", "move")  # tools that show a view without any argument
 
-REQUIRED = ("measure", "answer", "done")  # parameters without a default
+REQUIRED = ("measure", "answer", "confidence", "done")  # parameters without a default
 
 
 class ToolsProtocol(JsonProtocol):

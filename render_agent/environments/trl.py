@@ -76,7 +76,7 @@ def _method(tool: str) -> Callable[..., Blocks]:
     """Return a method whose parameters and docstring are those of a tool, as TRL reads them."""
     form = ReplyForm()
     meanings = {field.name: meaning for fields, meaning in form.meanings() for field in fields}
-    types = {field.name: _type_of(field) for field in tool_fields(tool)}
+    types = {f.name: _type_of(f) for f in tool_fields(tool) if f.name in meanings}
 
     def method(self: TrlEnvironment, **fields: Any) -> Blocks:
         return self._step(**{name: value for name, value in fields.items() if value is not None})

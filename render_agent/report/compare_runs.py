@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from render_agent.beliefs.belief_figures import LABELS as BELIEF_LABELS
 from render_agent.beliefs.belief_figures import belief_differences, last_steps
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import fixed_options
+from render_agent.report.diagnosis.evidence import LABELS as EVIDENCE_LABELS
 from render_agent.report.sentences.facts import cost_fact, request_facts
 from render_agent.report.sentences.verdicts import other_verdicts, verdict
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
+from render_agent.score.answering import LABELS as ANSWERING_LABELS
+from render_agent.score.answering import compare_answering
 from render_agent.score.comparison import (
     Side,
     compare,
@@ -36,6 +40,13 @@ POWER = 0.8  # power of a planned comparison; the usual choice
 
 # Difference, in points, for which an inconclusive comparison states the number of scenes needed.
 POINTS = 10.0
+
+
+# key of a pair -> title of the table of its figures, and their labels
+COMPARED_FIGURES = {
+    "beliefs": ("Beliefs after the last turn", BELIEF_LABELS),
+    "answering": ("How it came to its answers", ANSWERING_LABELS | EVIDENCE_LABELS),
+}
 
 
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
@@ -62,7 +73,7 @@ def compare_runs(
     Each mapping has the figures of `compare_with_warnings`, the `options` that differ, `status`, `work`, `notes`, `facts`
     and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
     `other_verdicts` (those of other aggregate scores if they differ), `parsers` (differences with other parsers),
-    `score_by_images` over the questions that all runs have scored, and `beliefs` if both runs have any.
+    `score_by_images` over the questions that all runs have scored, `beliefs` if both runs have any, and `answering` if a dialogue had several turns.
     """
     first, *others = sides_of(runs)
     pairs = [
@@ -80,9 +91,13 @@ def compare_runs(
             for name, side in (("a", runs[0]), ("b", run))
         }
         pair["score_by_images"] = {"a": curves[0], "b": curve}
-        if beliefs := _compare_beliefs(runs[0], run):
-            pair["beliefs"] = beliefs
-    add_holm([entry for pair in pairs for entry in pair.get("beliefs", {}).values()])
+        figures = {
+            "beliefs": _compare_beliefs(runs[0], run),
+            "answering": compare_answering(runs[0].states, run.states),
+        }
+        pair.update({name: entries for name, entries in figures.items() if entries})
+    for name in COMPARED_FIGURES:
+        add_holm([entry for pair in pairs for entry in pair.get(name, {}).values()])
     return pairs
 
 

@@ -172,10 +172,13 @@ class Parts:
         """The prompt of the dialogues. Raises SetupError if the wording of the model is invalid."""
         config, wording = self.config, wording_of(self)
         turns, field = config.max_turns, config.field_of_view
-        protocol = registry.load("reply protocol", config.reply_protocol)()
+        replies = {
+            "wording": wording,
+            "protocol": registry.load("reply protocol", config.reply_protocol)(),
+            "asks_confidence": config.confidence == "on",
+        }
         if self.passive:
-            kinds, max_views = self.opening_kinds, self.max_views
-            return Prompt(turns, field, kinds, max_views, wording=wording, protocol=protocol)
+            return Prompt(turns, field, self.opening_kinds, self.max_views, **replies)
         start = parse_start(config.start)
         # in a mirrored room, the requested position has different coordinates
         position = (
@@ -188,11 +191,10 @@ class Parts:
             image_size=config.image_size if self.toolset.measures else None,
             graph=self.toolset.graph,
             start=position,
-            wording=wording,
-            protocol=protocol,
             tells_outcome=config.feedback != "off",
             image_turns=None if config.history == "all" else int(config.history),
             warnings=self.warnings,
+            **replies,
         )
 
     def questions(self) -> list[Question]:

@@ -88,6 +88,11 @@ def _check_views(parts: Parts) -> None:
             f"--probe {','.join(config.probe)} asks for beliefs, which --model {parts.model_name} was not trained to state."
             " Omit it, or use another model."
         )
+    if config.confidence == "on" and not parts.prompt.wording.templates["fields.confidence"]:
+        raise UsageError(
+            f"--confidence on asks for a confidence, which --model {parts.model_name} was not trained to state. Omit it, or"
+            " use another model."
+        )
     if config.probe and not parts.free and set(config.probe) == {"pose"}:
         raise UsageError(
             f"--probe {','.join(config.probe)} asks where the camera is, but --views {config.views} moves it. Add map,"

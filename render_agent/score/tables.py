@@ -178,16 +178,18 @@ def mcnemar_table(comparison: Mapping[str, Any]) -> PlainTable:
     return table
 
 
-def compared_beliefs_table(comparison: Mapping[str, Any], words: Mapping[str, str]) -> PlainTable:
-    """Return the table of differences between beliefs; `words` has the labels of the figures."""
-    table = PlainTable("Beliefs after the last turn", *DIFFERENCE)
-    for name, entry in comparison["beliefs"].items():
-        table.add_row(words[name], *belief_cells(entry))
+def differences_table(
+    title: str, differences: Mapping[str, Any], words: Mapping[str, str]
+) -> PlainTable:
+    """Return the table of differences between figures; `words` has their labels."""
+    table = PlainTable(title, *DIFFERENCE)
+    for name, entry in differences.items():
+        table.add_row(words[name], *difference_cells(entry))
     return table
 
 
-def belief_cells(entry: Mapping[str, Any]) -> list[str]:
-    """Return the table cells of a difference between beliefs: a, b, b − a, confidence interval, p, corrected p."""
+def difference_cells(entry: Mapping[str, Any]) -> list[str]:
+    """Return the table cells of a difference between figures: a, b, b − a, confidence interval, p, corrected p."""
     digits = 1 if max(abs(entry["a"]), abs(entry["b"])) >= 5 else 2
     low, high = entry["interval"] or (None, None)
     return [

@@ -43,6 +43,7 @@ else:
 Number = Annotated[float, Meta(ge=-1e15, le=1e15)]
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e15)]
+Percent = Annotated[float, Meta(ge=0, le=100)]
 UnitInterval = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
 

@@ -135,7 +135,8 @@ def test_docs_have_every_field():
     assert "<!-- generated: fields -->" in read(page)
     example = blocks(page, "json")[0]
     assert isinstance(parse_reply(example), Action)
-    explained = [f.name for fields, _ in ReplyForm(image_size=(9, 9)).meanings() for f in fields]
+    form = ReplyForm(image_size=(9, 9), asks_confidence=True)
+    explained = [f.name for fields, _ in form.meanings() for f in fields]
     assert explained == [field.name for field in FIELDS if field.name != "reasoning"]
     assert all(name in read(page) for name in json.loads(example))
 

@@ -28,9 +28,11 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.options import OPTIONS
+from render_agent.report.compare_runs import COMPARED_FIGURES
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run
+from render_agent.score.instruments import LABELS as INSTRUMENT_LABELS
 from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE
 from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import BUILT_IN, TASK_LABELS
@@ -178,6 +180,8 @@ def test_labels_match_their_page():
         "Causes": {str(cause): cause.label for cause in Cause},
         "Runs": HEADINGS,
         "Maps": BELIEF_LABELS,
+        "Answers over turns": COMPARED_FIGURES["answering"][1],
+        "Instruments": INSTRUMENT_LABELS,
     }
     for title, labels in tables.items():
         assert dict(label_table(title)) == dict(labels), title

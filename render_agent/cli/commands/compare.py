@@ -95,9 +95,8 @@ def print_comparison(
 
     Path() as `page` stands for a folder next to the first run.
     """
-    from render_agent.beliefs.belief_figures import LABELS
     from render_agent.extras import require
-    from render_agent.report.compare_runs import compare_runs, sides_of
+    from render_agent.report.compare_runs import COMPARED_FIGURES, compare_runs, sides_of
     from render_agent.report.comparison_table import FORMATS, table_cells
     from render_agent.report.runs_table import RunGroup, run_rows, runs_table
     from render_agent.report.sentences.verdicts import difference_lines
@@ -105,8 +104,8 @@ def print_comparison(
     from render_agent.score.comparison import ladder
     from render_agent.score.tables import (
         changed_table,
-        compared_beliefs_table,
         comparison_table,
+        differences_table,
         ladder_table,
         mcnemar_table,
     )
@@ -169,8 +168,9 @@ def print_comparison(
             if changed_rows
             else "no question was answered correctly by one run only"
         )
-        if "beliefs" in comparison:
-            console.print(compared_beliefs_table(comparison, LABELS))
+        for name, (title, labels) in COMPARED_FIGURES.items():
+            if name in comparison:
+                console.print(differences_table(title, comparison[name], labels))
     if steps is not None:
         console.print(ladder_table(steps))
 

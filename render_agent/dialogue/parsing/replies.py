@@ -114,7 +114,7 @@ def parse_reply(text: str, question: Question, form: ReplyForm) -> Action | Malf
         return Malformed(form.wording("reply.nested"))
 
 
-_NAMES = frozenset(field.name for field in FIELDS if field.name != "reasoning")
+_NAMES = frozenset(field.name for field in FIELDS if not field.is_remark)
 
 
 def _parse_objects(text: str, question: Question, form: ReplyForm) -> Action | Malformed:
@@ -163,6 +163,7 @@ def _choose(
         choice,
         answer=answer.answer,
         answer_text=answer.answer_text,
+        confidence=answer.confidence if isinstance(answer, Action) else None,
         notes=(*choice.notes, *notes),
         repaired=any(entry.is_repaired for entry in entries),
     )
@@ -174,7 +175,7 @@ def _step(reading: Action | Malformed) -> object:
         return reading.reason
     if not reading.requests_step:
         return None
-    return structs.replace(reading, answer=None, answer_text=None, reasoning="", notes=())
+    return reading.without_remarks
 
 
 def read_fields(
@@ -188,7 +189,9 @@ def read_fields(
     by_key, say = merge_pairs(fields.items()), form.wording
     answer_text, answer = _answer(by_key.pop("answer", None), question, form)
     values: dict[str, Any] = {"reasoning": _as_text(by_key.pop("reasoning", None)) or ""}
-    faults, has_request = [], answer is not None
+    faults: list[str] = []
+    remarks: list[str] = []
+    has_request = answer is not None
     for field in form.fields:
         value = by_key.pop(field.name, None)
         if value is None or field.parse is None or _is_empty(value):
@@ -197,10 +200,11 @@ def read_fields(
         if result is None:
             del values[field.attribute]
             words = say(f"reply.{field.expected}", kinds=", ".join(VIEW_TYPES), places=MAX_PLACES)
-            faults.append(say("reply.field", field=field.name, form=words, value=short_json(value)))
-        elif result != getattr(_EMPTY, field.attribute):
+            fault = say("reply.field", field=field.name, form=words, value=short_json(value))
+            (remarks if field.is_remark else faults).append(fault)
+        elif not field.is_remark and result != getattr(_EMPTY, field.attribute):
             has_request = True
-    notes = [*faults]
+    notes = [*faults, *remarks]
     if answer_text is not None and answer is None:
         notes.append(say("reply.answer", answer=short_json(answer_text), form=_form(question, say)))
     unknown = [name for name, value in by_key.items() if not _is_empty(value)] if by_key else []
@@ -214,9 +218,7 @@ def read_fields(
         is_done and answer is not None
     ):  # a final answer overrides all other fields, valid or not
         if not has_request and answer_text is None and not faults:
-            *others, last = (
-                f.name for f in form.fields if f.amount is None and f.name != "reasoning"
-            )
+            *others, last = (f.name for f in form.fields if f.amount is None and not f.is_remark)
             notes.insert(0, say("reply.asks_nothing", names=", ".join(others), last=last))
         if faults or not has_request or (notes and is_done):
             return Malformed("; ".join(notes), answer_text)
@@ -282,6 +284,8 @@ def _says_something(fields: Mapping[str, Any], question: Question, form: ReplyFo
     for field in form.fields:
         value = by_key.get(field.name)
         if _is_empty(value) or (field in form.requested_fields and value == field.example(form)):
+            continue
+        if field.is_remark:
             continue
         if field.parse is None or field.parse(value) != getattr(_EMPTY, field.attribute):
             return True

@@ -24,6 +24,7 @@ from render_agent.runs.log.row import (
     score_of,
     scored_answers,
 )
+from render_agent.score.answering import answering_figures
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.instruments import instrument_figures
@@ -81,6 +82,7 @@ def results(
     ]
     complete = all(state.status in SCORED for state in states)
     causal, instruments = causal_results(states), instrument_figures(states)
+    answering = answering_figures(states)
     turns = [turn for state in states for turn in state.turns]
     rows = [
         row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
@@ -108,6 +110,7 @@ def results(
         **({} if stress is None else stress.metrics(scored_states)),
         **_beliefs(states, stress, facts),
         **({} if causal is None else {"causal": causal}),
+        **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),
         **({"adapted": adaptations} if (adaptations := adapted_fields(turns)) else {}),
         "counts": count_statuses(states),

@@ -139,6 +139,7 @@ class Results(TypedDict):
     official_over_scored: TypeScore
     types: dict[str, TypeScore]
     intervals: dict[str, Interval]
+    answering: NotRequired[dict[str, Any]]
     instruments: NotRequired[dict[str, Any]]
     adapted: NotRequired[dict[str, Any]]
     sight_check: NotRequired[Finding]

@@ -43,7 +43,7 @@ def contents(folder):
 def test_links_and_images_resolve_inside_the_run(run):
     report = run.path / "report"
     pages = [*report.rglob("*.html")]
-    assert len(pages) == 1 + 6
+    assert len(pages) == 2 + 6  # with that about the answers
     images = 0
     for page in pages:
         references = assert_references_resolve(page).references
