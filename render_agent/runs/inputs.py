@@ -55,7 +55,8 @@ def recorded_inputs(record: Mapping[str, Any], lines: Iterable[LogLine] = ()) ->
     engine = record["engine"]
     if "models" not in digests and (digest := model_digest(engine)) is not None:
         digests["models"] = {str(engine["model"]): digest}
-    digests["packages"] = record.get("packages", {})  # with versions instead of SHA-256
+    # versions instead of SHA-256
+    digests["packages"] = {"render_agent": record["program"], **record.get("packages", {})}
     scans = dict(digests.get("scans", {}))
     for name, digest in (item for line in lines for item in scan_files_of(line).items()):
         # two workers read different files: no file is that of the run

@@ -24,6 +24,7 @@ from factories.runs import (
 from factories.scenes import room, write_ply
 from PIL import Image
 
+from render_agent import __version__
 from render_agent.errors import RunLogError, SceneError, SetupError, UsageError
 from render_agent.report.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
@@ -222,7 +223,10 @@ def test_run_is_not_resumed_with_another_version_of_a_package(tmp_path, monkeypa
     install(monkeypatch, tmp_path, PROJECT, {"odd_engine": source})
     run = start_run(make_config(tmp_path, make_questions(tmp_path, 2), model="odd"))
     run.close()
-    assert RunData(run.path).recorded["packages"] == {"scripted policy odd": "odd-engine 1.0"}
+    assert RunData(run.path).recorded["packages"] == {
+        "render_agent": __version__,
+        "scripted policy odd": "odd-engine 1.0",
+    }
     resume_run(RunData(run.path), {}).close()
     edit_record(run.path, lambda record: record["packages"].update({"scripted policy odd": "odd-engine 0.9"}))  # fmt: skip
     with pytest.raises(SetupError, match=r"odd-engine 1\.0.*odd-engine 0\.9"):
@@ -554,6 +558,19 @@ def test_shards_must_agree_in_every_digest(questions_in_three_rooms, tmp_path, s
         edit_record(run.path, record_digest)
     with pytest.raises(UsageError, match="shared"):
         merge_shards(tmp_path / "merged", [RunData(run.path) for run in runs])
+
+
+def test_shards_of_other_versions_are_not_merged(questions_in_three_rooms, tmp_path):
+    path, questions = questions_in_three_rooms
+    first, second = shards(tmp_path, questions)
+    edit_record(second.path, lambda record: record.update(program="0.2.99"))
+    edit_record(path, lambda record: record.update(program="0.2.99"))
+    with pytest.raises(UsageError, match="package render_agent"):
+        merge_shards(tmp_path / "merged", [first, RunData(second.path)])
+    (pair,) = compare_runs([first, RunData(path)], anyway=True, anyway_option="")
+    assert pair["options"]["package render_agent"] == [__version__, "0.2.99"]
+    truncate_log(path, 1)
+    resume_run(RunData(path), {}).close()  # with the same prompt
 
 
 def test_weights_that_older_shards_recorded_must_agree(questions_in_three_rooms, tmp_path):
