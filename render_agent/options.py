@@ -271,6 +271,11 @@ class RunConfig:
         metavar="ADDRESS",
         private=True,
     )
+    no_self_check: bool = _speed(
+        False,
+        "Skip the comparison of a local model's engine with the plain forward pass, which precedes every run and is"
+        " cached.",
+    )
     max_failures: str = _speed(
         AUTO,
         "Failed questions after which the run stops, as a number or percentage; auto stops after five consecutive ones.",

@@ -60,6 +60,7 @@ class RunOptions(TypedDict, total=False):
     devices: Texts | None
     workers: int | None
     ray: str | None
+    no_self_check: bool | None
     max_failures: str | None
     max_cost: float | None
     # dialogue

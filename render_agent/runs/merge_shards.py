@@ -56,6 +56,8 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
     record.pop("selection", None)
     if checks := [check for shard in shards for check in shard.sight_checks]:
         record["sight_checks"] = checks
+    if engine_checks := [check for shard in shards for check in shard.start_checks]:
+        record["start_checks"] = engine_checks
     records_with_note = [shard.record for shard in shards if shard.record["choosing"].get("note")]
     if records_with_note:  # boxes may be known only for the scenes of some shards
         record["choosing"] = records_with_note[0]["choosing"]

@@ -134,7 +134,8 @@ class RunData:
         record = self.record
         notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
         own = (machine_note(record["engine"]), sight_caveat(self.sight_checks))
-        notes += [*self.parts.notes, *own]
+        engine_notes = [note for check in self.start_checks for note in check["caveats"]]
+        notes += [*self.parts.notes, *own, *dict.fromkeys(engine_notes)]
         if self.changed_questions is not None:
             notes.append(
                 f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"
@@ -151,6 +152,12 @@ class RunData:
     def sight_checks(self) -> list[dict[str, Any]]:
         """The results of the sight checks from `config.json`: at the start, and each time the run was resumed."""
         checks: list[dict[str, Any]] = self.record.get("sight_checks", [])
+        return checks
+
+    @property
+    def start_checks(self) -> list[dict[str, Any]]:
+        """The results of the start checks from `config.json`, one per different list of caveats."""
+        checks: list[dict[str, Any]] = self.record.get("start_checks", [])
         return checks
 
     @cached_property

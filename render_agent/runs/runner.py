@@ -130,6 +130,7 @@ class Run:
                     reraise()
                 with closing(new_engine) as engine:
                     reuse = getattr(engine, "reuse", None)
+                    self.log.add_start_check(getattr(engine, "start_check", None))
                     play_here(self.parts, engine, self.scenes, self.log, observer, self.states)
         run_results = RunData(self.path).score(self.states, reuse=reuse)
         self.log.write_results(run_results)

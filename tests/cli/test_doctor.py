@@ -13,6 +13,7 @@ from torch.nn import functional
 from render_agent import registry
 from render_agent.cli.commands.doctor import checks, command
 from render_agent.cli.commands.doctor.checks import ProbeResult, run_probe
+from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.fixed_shapes import FixedShapes
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.util import system_libraries
@@ -158,8 +159,8 @@ def test_annotations_are_counted_in_the_given_folder(tmp_path):
 
 def test_probe_of_a_correct_model():
     result = checks.probe_model(str(small_model()), "cpu", "float32")
-    assert result["batch"] is None
-    assert result["reuse"] is None
+    assert result["caveats"] == []
+    assert result["reuse"] == "keys"
     assert result["reproducible"] is None
     finding = checks.probe_check("small", result)
     assert finding.works
@@ -178,18 +179,17 @@ def test_probe_detects_results_that_depend_on_batch_composition(monkeypatch):
     monkeypatch.setattr(functional, "linear", shape_dependent)
     reason = checks._why_not_reproducible(loaded)
     assert "cpu" in reason
-    result = {"batch": None, "reuse": None, "reproducible": reason, "seconds": 1.0}
-    finding = checks.probe_check("small", result)
+    sound = {"caveats": [], "reuse": "keys", "difference": 0.0, "seconds": 1.0}
+    finding = checks.probe_check("small", {**sound, "reproducible": reason})
     assert finding.works
     assert reason in finding.detail
 
 
-def test_probe_detects_batch_differences(monkeypatch):
-    def disturb(module, inputs, scores):
-        return scores.roll(1, -1) if scores.shape[0] > 1 else scores
-
+def test_probe_shows_the_caveats_of_the_start_check(monkeypatch):
+    positions = prefill.token_positions
+    monkeypatch.setattr(prefill, "token_positions", lambda *args: positions(*args) // 2)
     loaded = open_model(str(small_model()), device="cpu", dtype="float32")
-    loaded.model.lm_head.register_forward_hook(disturb)
     result = checks._probe_loaded(loaded)
-    assert result["batch"]
-    assert not checks.probe_check("small", result).works
+    finding = checks.probe_check("small", {**result, "seconds": 1.0})
+    assert not finding.works
+    assert "pages off" in finding.detail

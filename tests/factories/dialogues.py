@@ -100,10 +100,10 @@ def load(folder, dtype="float32"):
     return open_model(str(folder), dtype=dtype, device="cpu")
 
 
-def load_transformers_engine(model, *, batch_size=None, memory=None, options=None, **named):
+def load_transformers_engine(model, *, batch_size=None, options=None, **named):
     """Return an engine that calls transformers' `generate`, with a model directory or name."""
     loaded = open_model(model, options=options, **named)
-    return TransformersEngine(loaded, batch_size=batch_size, memory=memory, options=options)
+    return TransformersEngine(loaded, batch_size=batch_size, options=options)
 
 
 class UncachedModel:

@@ -1,1 +1,1 @@
-"""Device memory: how much is free or in use (`device.py`), and out-of-memory errors (`faults.py`)."""
+"""Device memory: how much is free or in use (`device.py`), out-of-memory errors (`faults.py`), and batches (`batches.py`)."""

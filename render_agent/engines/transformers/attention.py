@@ -37,7 +37,8 @@ def attend_with(model: Any, call: _PagedAttention | KeyRecorder) -> Iterator[Non
     AttentionInterface.register(PACKED_VISION, _packed_vision)
     configs = [(model.config.get_text_config(), PAGED)]
     vision = getattr(model.config, "vision_config", None)
-    if vision is not None and hasattr(vision, "spatial_merge_size") and can_use_flash(model):
+    uses_flash = isinstance(call, PrefillAttention) and call.bounds is not None
+    if vision is not None and hasattr(vision, "spatial_merge_size") and uses_flash:
         configs.append((vision, PACKED_VISION))
     originals = [config._attn_implementation for config, _ in configs]
     token = _CURRENT_CALL.set(call)
@@ -136,6 +137,7 @@ class _PagedAttention:
     slots: torch.Tensor  # slots of the new tokens, (tokens,) int64
     states: StateCall | None = field(default=None, kw_only=True)
     """Use of recurrent states; None if the model has none."""
+    fused: bool = field(default=True, kw_only=True)  # use fused layers, if the model has any
 
     def __call__(
         self,

@@ -67,6 +67,7 @@ class Decoder:
             torch.tensor(slots, device=device),
             **self._tables(sequences, counts, device),
             states=self._states(sequences, device),
+            fused=self.cache.uses_kernels,
         )
         with torch.inference_mode():
             logits = self.logits(inputs[:, 0], inputs[:, 1], call)
@@ -115,5 +116,5 @@ class Decoder:
 
 
 def can_use_triton(model: Any, cache: KVCache) -> bool:
-    """True if the Triton kernels support a model and the layers of its cache."""
-    return is_on_one_gpu(model) and find_spec("triton") is not None and cache.is_plain
+    """True if the Triton kernels support a model and the layers of its cache, and are not switched off."""
+    return is_on_one_gpu(model) and find_spec("triton") is not None and cache.fits_kernels

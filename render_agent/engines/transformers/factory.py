@@ -5,9 +5,12 @@ For the KV cache, it measures the memory that prefill needs, and leaves the rest
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,19 +20,25 @@ from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.memory.device import DeviceMemory, device_memory, measure_peak, spare
 from render_agent.engines.memory.faults import Fault, attempt, attempt_with_retries
-from render_agent.engines.transformers.cache_check import check_composition
 from render_agent.engines.transformers.fixed_shapes import obstacle
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import UnreadPrompt, new_cache, prefill
-from render_agent.engines.transformers.sizing import FREE_FRACTION
+from render_agent.engines.transformers.start_check import (
+    LocalEngine,
+    check_composition,
+    check_start,
+)
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.transformers.transformers_options import most_rows
-from render_agent.errors import SetupError
+from render_agent.errors import RunLogError, SetupError
+from render_agent.util.atomic_files import atomic_write, json_bytes, read_json
 from render_agent.util.display import stage
+from render_agent.util.user_cache import user_cache
 
 LOG = logging.getLogger(__name__)
 
+FREE_FRACTION = 0.1  # share of the memory that stays free, for fragmentation and underestimates
 MEAN_SHARE = 0.6  # mean length of a dialogue relative to one that uses all its turns
 MAX_CPU_ROWS = 64  # more rows bring no gain on a CPU
 
@@ -80,23 +89,82 @@ def build_engine(
         engine = attempt_with_retries(build, device)
         if not isinstance(engine, Fault):
             # Predetermined replies belong to the questions of a benchmark.
-            if reproducible and loaded.script is None and (why := check_composition(engine)):
-                engine.close()
-                raise SetupError(f"--reproducible on does not hold on {device}: {why}")
+            if reproducible and loaded.script is None:
+                _require_composition(engine)
             return engine
         if reproducible:
             raise SetupError(f"--reproducible on needs the KV cache: {engine.reason}")
         LOG.warning("the KV cache is not reused between turns: %s", engine.reason)
     elif family.why:
         LOG.info("the KV cache is not reused between turns: %s", family.why)
-    vision = None
+    return plain_engine(loaded, batch_size, options)
+
+
+def plain_engine(
+    loaded: LoadedModel,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+    single: bool = False,  # one row per call, without any reuse
+) -> TransformersEngine:
+    """Build an engine without the KV cache, which reuses vision features if possible."""
+    family, vision = loaded.inputs.family, None
+    reuse, batch_size = ("none", 1) if single else (options.get("reuse", family.reuse), batch_size)
     if reuse in ("keys", "vision") and family.vision:
         from render_agent.engines.transformers.model.vision_cache import VisionCache
 
         vision = VisionCache(loaded.model)
-    return TransformersEngine(
-        loaded, batch_size=batch_size, options=options, memory=memory, vision=vision
-    )
+    return TransformersEngine(loaded, batch_size=batch_size, options=options, vision=vision)
+
+
+def build_checked_engine(
+    conditions: Mapping[str, Any],  # everything that the result of the start check depends on
+    loaded: LoadedModel,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+    tokens: int,
+    reproducible: bool = False,
+    **more: Any,
+) -> LocalEngine:
+    """Build an engine like `build_engine`, without the parts that fail the start check.
+
+    A passed check is cached on disk by its conditions. Raises SetupError also if the model returns NaN.
+    """
+    more["reproducible"] = reproducible
+    engine: LocalEngine = build_engine(loaded, batch_size, options, tokens, **more)
+    file = _result_file(conditions)
+    if file is not None and file.is_file():
+        engine.start_check = read_json(file, "Delete it.")
+        return engine
+    engine, record = check_start(engine, partial(plain_engine, loaded, batch_size, options))
+    engine.start_check = record
+    if record["caveats"]:
+        LOG.warning("%s", "; ".join(record["caveats"]))
+        if reproducible:
+            _require_composition(engine)
+    elif file is not None:
+        with suppress(RunLogError):  # the check is repeated next time
+            atomic_write(file, json_bytes(record), durable=False)
+    return engine
+
+
+def _require_composition(engine: LocalEngine) -> None:
+    """Raise SetupError if the replies of an engine depend on what shares a call."""
+    why: str | None = "the KV cache is not exact"
+    if isinstance(engine, ContinuousEngine):
+        why = check_composition(engine)
+    if why is not None:
+        device = engine.loaded.model.device
+        engine.close()
+        raise SetupError(f"--reproducible on does not hold on {device}: {why}")
+
+
+def _result_file(conditions: Mapping[str, Any]) -> Path | None:
+    """Return the file of a check's result in the user's cache, named after its conditions and the engine's code."""
+    folder = user_cache("start_checks")
+    digest = hashlib.sha256(json_bytes(conditions))
+    for file in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
+        digest.update(file.read_bytes())
+    return None if folder is None else folder / f"{digest.hexdigest()[:32]}.json"
 
 
 def fit_cost(points: Sequence[tuple[int, int]]) -> tuple[float, float]:

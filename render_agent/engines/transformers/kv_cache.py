@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ PAGE_TOKENS = 256  # tokens per page
 MIN_SHARED_TOKENS = 16  # shorter common prefixes are computed again rather than shared
 SHARING_CANDIDATES = 8  # most recently used dialogues that are searched for a common prefix
 SCRATCH_PAGE = 0  # page for padding rows; never read
+
+# What prompts reuse of earlier ones: all common tokens, only complete blocks (see `fixed_shapes`), or nothing.
+Reuse: TypeAlias = Literal["tokens", "blocks", "none"]
 
 
 @dataclass(eq=False)
@@ -43,7 +47,7 @@ class CachedSequence:
     pinned: bool = False  # True while a turn is in progress; pinned sequences are not evicted
     last_used: int = 0  # value of the cache's use counter when the sequence was last unpinned
     states: SequenceStates = field(default_factory=SequenceStates)  # states of recurrent layers
-    by_blocks: bool = False  # reuse only complete blocks of prompts (see `fixed_shapes`)
+    reuse: Reuse = "tokens"
     reused: int = sys.maxsize  # tokens of a prompt read ahead that were in the cache before
 
     def mark_read(self, prompt: PreparedPrompt) -> None:
@@ -66,8 +70,10 @@ class CachedSequence:
 
         With recurrent layers, it is limited to tokens with a stored state.
         """
+        if self.reuse == "none":
+            return 0
         tokens = self._cached_keys(prompt)
-        if self.by_blocks:
+        if self.reuse == "blocks":
             return common_blocks(self.prompt, prompt, tokens)
         return self.states.cached_tokens(tokens) if self.states.slots else tokens
 
@@ -99,7 +105,8 @@ class KVCache:
         self.layers: dict[int, LayerPages] = {}
         self.states: StatePool | None = None
         self.has_windows = False
-        self.by_blocks = False
+        self.reuse: Reuse = "tokens"
+        self.uses_kernels = True  # False if the start check found the GPU kernels to be wrong
         self.bytes_per_token = 0
         self.sequences: list[CachedSequence] = []
         self.evicted = 0
@@ -109,12 +116,12 @@ class KVCache:
         self._use_counter = 0
 
     @property
-    def is_plain(self) -> bool:
-        """True if the GPU kernels support all layers: keys as wide as values, no windows, no recurrent layers."""
+    def fits_kernels(self) -> bool:
+        """True if GPU kernels are used for all layers: keys as wide as values, no windows, no recurrent layers."""
         widths = {(p.keys.shape[-1], p.values.shape[-1]) for p in self.layers.values()}
         # The kernels need widths that are powers of two.
-        supported = all(key == value <= 256 and not key & (key - 1) for key, value in widths)
-        return supported and self.states is None and not self.has_windows
+        fit = all(key == value <= 256 and not key & (key - 1) for key, value in widths)
+        return self.uses_kernels and fit and self.states is None and not self.has_windows
 
     @property
     def page_bytes(self) -> int:
@@ -186,7 +193,7 @@ class KVCache:
 
         Another sample of the same prompt shares all of it.
         """
-        new = CachedSequence(question_id, by_blocks=self.by_blocks)
+        new = CachedSequence(question_id, reuse=self.reuse)
         self.sequences.append(new)
         recent = sorted(self.sequences[:-1], key=lambda s: -s.last_used)[:SHARING_CANDIDATES]
         sources = [s for s in self.sequences[:-1] if s.prompt is prompt][:1] or [
@@ -209,10 +216,10 @@ class KVCache:
         """Keep the prefix of a dialogue, up to its first image, even after the dialogue is evicted."""
         prompt = sequence.prompt
         if self.needs_prefix and prompt is not None:
-            prefix = CachedSequence("", pinned=True, by_blocks=self.by_blocks)
+            prefix = CachedSequence("", pinned=True, reuse=self.reuse)
             end = prompt.images[0].start if prompt.images else len(prompt.ids)
             self._share(sequence, prefix, end)
-            prefix.prompt = prompt if self.by_blocks else None
+            prefix.prompt = prompt if self.reuse == "blocks" else None
             self._prefix = prefix
 
     def drop_prefix(self) -> None:
@@ -224,7 +231,7 @@ class KVCache:
     @property
     def needs_prefix(self) -> bool:
         """True if `keep_prefix` will keep the prefix of the next dialogue."""
-        return self._prefix is None and self.states is None
+        return self._prefix is None and self.states is None and self.reuse != "none"
 
     def common_prefix(self, prompts: Mapping[str, PreparedPrompt]) -> PreparedPrompt | None:
         """Return the common prefix of the next prompts by question id and of dialogues in the cache, up to the first
@@ -233,7 +240,7 @@ class KVCache:
         For models with recurrent states, which are stored only at the end of a read. None if the prefix is too short, if
         there is only one dialogue, or if a prefix is already kept.
         """
-        if self.states is None or self._prefix is not None:
+        if self.states is None or self._prefix is not None or self.reuse == "none":
             return None
         next_prompts = prompts.values()
         read = {

@@ -5,15 +5,16 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
-from render_agent.engines.make_engine import EngineMaker
-from render_agent.options import RunConfig
+from render_agent.engines.make_engine import EngineMaker, model_digest
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.processes import count_cores
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Transformers(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         from render_agent.engines.checkpoint.tool_template import check_tools
-        from render_agent.engines.transformers.factory import build_engine
+        from render_agent.engines.transformers.factory import build_checked_engine, build_engine
         from render_agent.engines.transformers.model.load import open_model
 
         options = engine_options(config.engine_option)
@@ -52,15 +53,24 @@ class Transformers(EngineMaker):
         )
         check_tools(self.model_name(config), model.inputs.processor, workload.tools)
         tokens = estimate_dialogue_tokens(model, config, options, workload)
-        rows = config.fixed_batch_size
-        return build_engine(
+        checked = partial(build_checked_engine, self.conditions(config))
+        return (build_engine if config.no_self_check else checked)(
             model,
-            rows,
+            config.fixed_batch_size,
             options,
             tokens,
             image_size=config.image_size,
             reproducible=config.reproducible == "on",
         )
+
+    def conditions(self, config: RunConfig) -> dict[str, Any]:
+        """Return what the result of the start check depends on."""
+        from render_agent.engines.checkpoint.locate import describe_model
+
+        model = model_digest(describe_model(self.model_name(config), config.revision))
+        names = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
+        options = {name: getattr(config, name) for name in (*names, "batch_size", "image_size")}
+        return {"model": model, "device": device_facts(config), "options": options}
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError if a requested device or library is missing."""
@@ -106,27 +116,31 @@ class Transformers(EngineMaker):
         }
 
     def machine(self, config: RunConfig) -> dict[str, Any] | None:
-        """Return the device and the libraries, and on a CPU the number of threads, which changes the order of sums."""
-        if config.reproducible != "on":
-            return None
-        import torch
-
-        from render_agent.engines.checkpoint.pretrained import choose_device
-
-        device = torch.device(choose_device((*config.devices, config.device)[0], "--device"))
-        libraries = {name: version(name) for name in ("torch", "transformers")}
-        if device.type == "cuda":
-            name, driver = torch.cuda.get_device_name(device), _nvidia_driver()
-            return {"device": name, "driver": driver, "cuda": torch.version.cuda, **libraries}
-        if device.type != "cpu":
-            return {"device": device.type, **libraries}
-        workers = config.workers if not config.devices else len(config.devices)
-        threads = torch.get_num_threads() if workers == 1 else max(1, count_cores() // workers)
-        name = f"{_cpu_name()}, {torch.backends.cpu.get_cpu_capability()}"
-        return {"device": name, "threads": threads, **libraries}
+        return device_facts(config) if config.reproducible == "on" else None
 
 
 TRANSFORMERS = Transformers()
+
+
+def device_facts(config: RunConfig) -> dict[str, Any]:
+    """Return the device and the libraries, and on a CPU the number of threads, which changes the order of sums."""
+    import torch
+
+    from render_agent.engines.checkpoint.pretrained import choose_device
+
+    device = torch.device(choose_device((*config.devices, config.device)[0], "--device"))
+    libraries = {name: version(name) for name in ("torch", "transformers")}
+    if device.type == "cuda":
+        with suppress(PackageNotFoundError):
+            libraries["triton"] = version("triton")
+        name, driver = torch.cuda.get_device_name(device), _nvidia_driver()
+        return {"device": name, "driver": driver, "cuda": torch.version.cuda, **libraries}
+    if device.type != "cpu":
+        return {"device": device.type, **libraries}
+    workers = config.workers if not config.devices else len(config.devices)
+    threads = torch.get_num_threads() if workers == 1 else max(1, count_cores() // workers)
+    name = f"{_cpu_name()}, {torch.backends.cpu.get_cpu_capability()}"
+    return {"device": name, "threads": threads, **libraries}
 
 
 def estimate_dialogue_tokens(

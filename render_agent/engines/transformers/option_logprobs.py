@@ -19,11 +19,10 @@ import torch
 
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Request, Scores
-from render_agent.engines.memory.device import measure_peak
+from render_agent.engines.memory.batches import Batches
 from render_agent.engines.memory.faults import Fault, attempt
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.sizing import Sizing, fit_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,11 @@ def score_choices(
     loaded: LoadedModel,
     requests: Sequence[Request],
     choices: Sequence[Sequence[str]],
-    sizing: Sizing,
+    batches: Batches,
 ) -> list[Scores]:
     """Score the choices of every request, in order; if a request cannot be scored, its `Scores.error` is set.
 
-    Every prompt is prefilled once for all its choices. Prompts of similar length are batched, except for the very first,
-    which measures the memory. Raises ValueError if a request has no choices or an empty one, and EngineError if the device
+    Every prompt is prefilled once for all its choices, and prompts of similar length are batched. Raises ValueError if a request has no choices or an empty one, and EngineError if the device
     is lost.
     """
     tokens = [tokenize_choices(loaded.tokenizer, options) for options in choices]
@@ -72,11 +70,12 @@ def score_choices(
         else:
             inputs[index] = ScoringInput(prepared, options)
     longest_first = sorted(inputs, key=lambda index: -inputs[index].tokens)
-    # The memory per token is unknown until the first call has been measured.
-    first = 0 if sizing.largest else 1
-    for indices in (longest_first[:first], longest_first[first:]):
-        results = _score_all(loaded, [inputs[index] for index in indices], sizing)
-        scores.update(zip(indices, results, strict=True))
+    ordered = [inputs[index] for index in longest_first]
+    results = batches.run(ordered, partial(_score_batch, loaded))
+    for index, result in zip(longest_first, results, strict=True):
+        if isinstance(result, Fault):
+            result = Scores(error=loaded.fault_text(result, inputs[index].prompt))
+        scores[index] = replace(result, events=batches.take_events())
     return [scores[index] for index in range(len(requests))]
 
 
@@ -88,32 +87,12 @@ def tokenize_choices(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int,
     return tuple(tokens)
 
 
-def _score_all(loaded: LoadedModel, inputs: Sequence[ScoringInput], sizing: Sizing) -> list[Scores]:
-    """Score inputs in batches that fit in memory."""
-    results = fit_rows(
-        [entry.tokens for entry in inputs],
-        lambda indices: _score_batch(loaded, [inputs[index] for index in indices], sizing),
-        sizing,
-    )
-    scores = [
-        Scores(error=loaded.fault_text(result, entry.prompt))
-        if isinstance(result, Fault)
-        else result
-        for result, entry in zip(results, inputs, strict=True)
-    ]
-    return [replace(score, events=sizing.take_events()) for score in scores]
-
-
-def _score_batch(
-    loaded: LoadedModel, batch: Sequence[ScoringInput], sizing: Sizing
-) -> list[Scores] | Fault:
+def _score_batch(loaded: LoadedModel, batch: Sequence[ScoringInput]) -> list[Scores] | Fault:
     """Prefill prompts in one call, and score their choices."""
     began = time.perf_counter()
-    with measure_peak(sizing.memory) as needed:
-        scores = attempt(partial(_choice_logprobs, loaded, batch), loaded.model.device)
+    scores = attempt(partial(_choice_logprobs, loaded, batch), loaded.model.device)
     if isinstance(scores, Fault):
         return scores
-    sizing.observe(len(batch) * max(entry.tokens for entry in batch), needed[0])
     seconds = time.perf_counter() - began
     return [
         Scores(

@@ -159,16 +159,15 @@ def prefill(
         for n, entry in enumerate(entries)
     ]
     flash: dict[str, Any] = {}
-    if can_use_flash(model):
+    if can_use_flash(model) and cache.uses_kernels:
         flash = {
             "all_slots": all_slots,
             "bounds": (new_bounds.int(), all_bounds.int()),
             "max_lengths": (int(np.diff(bounds).max()) if shapes is None else size, max(totals)),
         }
     states = _state_call(cache, entries, bounds)
-    call = PrefillAttention(
-        cache.layers, new_slots, packed, **flash, two_way=two_way, states=states
-    )
+    usage: dict[str, Any] = {"states": states, "fused": cache.uses_kernels}
+    call = PrefillAttention(cache.layers, new_slots, packed, **flash, two_way=two_way, **usage)
     images = _image_inputs(model, entries)
     inputs = concatenate(images, family.image_axis) if images else {}
     with one_image_per_call(model, images) if shapes and images else nullcontext():

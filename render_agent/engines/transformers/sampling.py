@@ -9,7 +9,7 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
@@ -52,6 +52,7 @@ class Truncation:
 class PartialReply:
     """A reply that is being generated."""
 
+    dialogue_id: str = ""
     limit: int = 0  # maximum number of tokens, including `thought_limit`
     temperature: float = 0.0
     forced: Sequence[int] | None = None  # predetermined tokens, if any
@@ -65,6 +66,7 @@ class PartialReply:
 
     def start_reply(self, loaded: LoadedModel, request: Request, number: int, prompt: str) -> None:
         """Prepare to generate sample `number` of the reply to a request, given the text of its prompt."""
+        self.dialogue_id = request.dialogue_id
         self.forced = loaded.forced_tokens(request)
         self.temperature = request.temperature
         if request.temperature > 0:
@@ -114,6 +116,10 @@ class PartialReply:
             self.thought.take(token)
         if self.guide is not None:
             self.guide.take(token)
+
+
+OnLogits: TypeAlias = Callable[[torch.Tensor, Sequence[PartialReply]], None]
+"""Is called with the logits of the next tokens, (rows, vocabulary), which are overwritten later."""
 
 
 def uniform_draws(request: Request, sample: int) -> list[float]:
@@ -227,11 +233,16 @@ class TokenForcer:
     """
 
     def __init__(
-        self, rows: Sequence[PartialReply], ends: Sequence[int], truncation: Truncation
+        self,
+        rows: Sequence[PartialReply],
+        ends: Sequence[int],
+        truncation: Truncation,
+        on_logits: OnLogits = lambda *_: None,
     ) -> None:
         self.rows = rows
         self.ends = ends
         self.truncation = truncation
+        self.on_logits = on_logits
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return scores, (rows, vocabulary), that are 0 for the chosen token and -inf for all others."""
@@ -239,6 +250,7 @@ class TokenForcer:
         live = [index for index, row in enumerate(self.rows) if not row.is_finished(self.ends)]
         logits = scores[live].float()
         rows = [self.rows[index] for index in live]
+        self.on_logits(logits, rows)
         chosen = choose_tokens(logits, most_likely_tokens(logits), rows, self.truncation)
         for index, row, token in zip(live, rows, chosen, strict=True):
             if token == INVALID:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import torch
 
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply
+from render_agent.engines.memory.batches import Ceiling
 from render_agent.engines.memory.faults import Fault, attempt, retry_delays
 from render_agent.engines.transformers.decode import Decoder, can_use_triton
 from render_agent.engines.transformers.fixed_shapes import MAX_PROMPTS, FixedShapes, blocks
@@ -21,11 +22,11 @@ from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import UnreadPrompt, next_position, prefill
 from render_agent.engines.transformers.sampling import (
     INVALID,
+    OnLogits,
     choose_tokens,
     most_likely_tokens,
 )
 from render_agent.engines.transformers.sequences import Sample
-from render_agent.engines.transformers.sizing import Ceiling
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ GROW_AFTER_READS = 4  # prefill calls without a fault until the token limit is d
 # Idle dialogues are evicted only while less than 1/4 of the dialogues in the cache are in progress: computing an evicted
 # dialogue again takes longer than one more row per step saves.
 EVICTION_RATIO = 4
+
+# Parts that the start check can switch off.
+GRAPHS, KERNELS, REUSE = "CUDA graphs", "fused kernels", "prefix reuse"
 
 
 class Scheduler:
@@ -60,27 +64,41 @@ class Scheduler:
         self.shapes = shapes
         if shapes is not None:
             most_rows, read_tokens = min(most_rows, shapes.rows), shapes.tokens
-            cache.by_blocks = True
+            cache.reuse = "blocks"
         self.most_rows = most_rows
         self.family = loaded.inputs.family
         self.axes = self.family.axes
         fixed_rows = shapes.rows if shapes else None
         decoder = loaded.model, cache, self.axes, loaded.suppressed, fixed_rows
+        self._plain_decoder = self.decoder = Decoder(*decoder)
         if can_use_triton(loaded.model, cache):
             from render_agent.engines.transformers.gpu.cuda_graphs import GraphDecoder
 
-            self.decoder: Decoder = GraphDecoder(*decoder, most_rows, longest)
-        else:
-            self.decoder = Decoder(*decoder)
+            self.decoder = GraphDecoder(*decoder, most_rows, longest)
+        self._fast_decoder = self.decoder
         self.active: list[Sample] = []
         self.reading: list[Sample] = []
         self.row_ceiling = Ceiling(GROW_AFTER_STEPS)
         self.read_tokens = read_tokens
         self.read_ceiling = Ceiling(GROW_AFTER_READS)
         self.calls = 0
-        self.on_logits: Callable[[torch.Tensor, Sequence[Sample]], None] = lambda *_: None
+        self.on_logits: OnLogits = lambda *_: None
         self._deliver = deliver
         self._note = note
+
+    @property
+    def fallbacks(self) -> tuple[tuple[str, ...], ...]:
+        """Parts that can be switched off together, in the order in which the start check tries them."""
+        if self.decoder is self._plain_decoder:
+            return ((REUSE,),)
+        return (GRAPHS,), (GRAPHS, KERNELS), (REUSE,)
+
+    def switch_off(self, parts: Collection[str]) -> None:
+        """Work without these parts, and with all others. Call it while no dialogue is cached."""
+        self.decoder = self._plain_decoder if GRAPHS in parts else self._fast_decoder
+        self.cache.uses_kernels = KERNELS not in parts
+        if REUSE in parts:
+            self.cache.reuse = "none"
 
     def place(self, sample: Sample) -> bool | None:
         """Reserve pages for a sample; return True on success, None if it must wait, False if it failed."""

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from threading import Event
+from typing import Any
 
 from render_agent.engines.engine import Capabilities, Reply, Request, Scores, merge_samples
-from render_agent.engines.memory.device import device_memory
+from render_agent.engines.memory.batches import Batches
 from render_agent.engines.transformers.fixed_shapes import fixed_shapes
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.prefill import new_cache
@@ -25,7 +26,6 @@ from render_agent.engines.transformers.sequences import (
     Sample,
     build_prompt,
 )
-from render_agent.engines.transformers.sizing import Sizing
 from render_agent.util.reasons import first_line
 
 LOG = logging.getLogger(__name__)
@@ -74,8 +74,9 @@ class ContinuousEngine:
             scoring=True,
             prefetch=not loaded.inputs.family.recurrent,
         )
-        self._scoring = Sizing(device_memory(loaded.model), MAX_SCORING_ROWS)
+        self._scoring = Batches(MAX_SCORING_ROWS)
         self._events: list[str] = []
+        self.start_check: dict[str, Any] | None = None
         self.cache = new_cache(loaded, budget, most_rows)
         self.scheduler = Scheduler(
             loaded,
@@ -163,9 +164,16 @@ class ContinuousEngine:
         """Wait until the prompts of all queued and prefetched requests are built."""
         wait({sample.in_flight.built for sample in [*self._queue, *self._ahead.values()]})
 
-    def forget_lengths(self) -> None:
-        """Discard the measured lengths of dialogues."""
-        self._turns = self._turn_tokens = 0
+    def forget(self, dialogue_ids: Sequence[str]) -> None:
+        """Remove all traces of dialogues, which were the first ones and may have failed at any step."""
+        for unfinished in (self._queue, self.scheduler.reading, self.scheduler.active):
+            unfinished.clear()
+        for sequence in [*self.cache.sequences]:
+            self.cache.evict(sequence)
+        for dialogue_id in dialogue_ids:
+            self.retire(dialogue_id)
+        self.cache.drop_prefix()
+        self._turns = self._turn_tokens = self.scheduler.calls = 0
 
     def wake(self) -> None:
         """Make `ready` return after its next step."""
@@ -178,10 +186,14 @@ class ContinuousEngine:
         if sequence := self.cache.find_idle(dialogue_id):
             self.cache.evict(sequence)
 
-    def close(self) -> None:
+    def release(self) -> None:
+        """Release everything but the model."""
         sys.setswitchinterval(self._switch_before)
         self._preparing.shutdown(cancel_futures=True)
         self.scheduler.close()
+
+    def close(self) -> None:
+        self.release()
         self.loaded.close()
 
     def _build(self, request: Request) -> Future[BuiltPrompt]:

@@ -8,7 +8,6 @@ files. If the folder is not writable, every process compiles the kernels again.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,6 +15,8 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import ir
 from numba.extending import intrinsic
+
+from render_agent.util.user_cache import user_cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,13 +38,7 @@ def cache_folder() -> Path | None:
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR)
     sources = b"".join((Path(__file__).parent / name).read_bytes() for name in SOURCES)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    folder = Path(cache) / "render_agent" / f"numba-{hashlib.sha256(sources).hexdigest()[:12]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+    return user_cache(f"numba-{hashlib.sha256(sources).hexdigest()[:12]}")
 
 
 FOLDER = cache_folder()

@@ -75,6 +75,15 @@ InputDigests = TypedDict(
 )
 
 
+class StartCheckRecord(TypedDict):
+    """The result of the check that precedes a run of a local model."""
+
+    difference: Number
+    tolerance: Number
+    complete: bool
+    caveats: list[str]
+
+
 class Record(TypedDict):
     """Content of `config.json`; `RunConfig.from_json` reads the options in it."""
 
@@ -93,6 +102,7 @@ class Record(TypedDict):
     questions_withheld: NotRequired[bool]
     price: NotRequired[Price | None]
     sight_checks: NotRequired[list[SightRecord]]
+    start_checks: NotRequired[list[StartCheckRecord]]
 
 
 class TypeScore(TypedDict):

@@ -26,6 +26,7 @@ from render_agent.util.atomic_files import (
     atomic_write,
     json_bytes,
     make_folders,
+    read_json,
     read_lines,
     sync_folder,
     write_all,
@@ -78,6 +79,13 @@ class RunLog:
         """Replace `config.json` atomically."""
         self._lock.check()
         atomic_write(self.path / "config.json", json_bytes(record))
+
+    def add_start_check(self, check: Mapping[str, Any] | None) -> None:
+        """Add the result of an engine's start check to `config.json`, unless one with the same caveats is recorded."""
+        file = self.path / "config.json"
+        checks = [] if check is None else (record := read_json(file)).get("start_checks", [])
+        if check is not None and check["caveats"] not in [one["caveats"] for one in checks]:
+            self.write_record({**record, "start_checks": [*checks, check]})
 
     def write_questions(self, questions: Iterable[Question]) -> None:
         """Write `questions.jsonl` atomically."""

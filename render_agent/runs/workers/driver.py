@@ -234,7 +234,8 @@ class Driver:
                 self.failures.add(question, message.error, of_scene=message.of_scene)
             case logging.LogRecord():
                 logging.getLogger(message.name).handle(message)
-            case Ready(batch_size, process, machine):
+            case Ready(batch_size, process, machine, start_check):
+                self.log.add_start_check(start_check)
                 slot.batch_size = batch_size
                 slot.label = f"worker {slot.number} (process {process} on {machine})"
                 logger.info("%s is ready", slot.label)

@@ -49,6 +49,7 @@ class Ready:
     batch_size: int
     process: int
     machine: str
+    start_check: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,9 @@ class Worker:
 
     def _begin(self) -> None:
         self.engine = self.setup.make_engine(self.config, self.setup.questions)
-        self._messages.put(Ready(self.engine.batch_size, os.getpid(), platform.node()))
+        check = getattr(self.engine, "start_check", None)
+        ready = Ready(self.engine.batch_size, os.getpid(), platform.node(), check)
+        self._messages.put(ready)
 
     def _play(self, batch: TaskBatch) -> None:
         self._clear()  # also removes the files of a worker that was killed in this slot

@@ -17,8 +17,8 @@ from render_agent.dialogue import chat
 from render_agent.engines.checkpoint.locate import describe_model, find_model
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import model_digest
-from render_agent.engines.transformers.cache_check import uncached_scores
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.start_check import plain_logits
 from render_agent.engines.vllm import arguments
 from render_agent.engines.vllm.vllm_engine import VllmEngine
 from render_agent.errors import SetupError
@@ -56,7 +56,7 @@ def scores(loaded):
     images = [chat.image_piece("64x64-1.png"), chat.image_piece("96x64-2.png")]
     messages = [chat.message("user", chat.text("Where is the chair?"), *images)]
     prompt = loaded.inputs.prepare(Request("q", 0, messages, load_random_image))
-    return uncached_scores(loaded, [prompt])
+    return plain_logits(loaded, [prompt])
 
 
 @pytest.fixture(scope="module")

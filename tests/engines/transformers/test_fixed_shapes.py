@@ -22,9 +22,9 @@ from factories.runs import (
 from render_agent.dialogue import chat
 from render_agent.engines.families.model_families import FAMILIES
 from render_agent.engines.transformers import attention, fixed_shapes, scheduler
-from render_agent.engines.transformers.cache_check import check_composition
 from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.model.load import open_model
+from render_agent.engines.transformers.start_check import check_composition
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
 from render_agent.runs.runner import start_run
@@ -275,6 +275,7 @@ def test_batching_sharding_and_resuming_do_not_change_transcripts(tmp_path, coun
         "max_turns": 2 if count == 4 else 3,
         "max_new_tokens": 4,
         "image_size": (64, 48),
+        "no_self_check": True,  # results that depend on the shape of a call differ from a plain forward pass
     }
 
     def play(**overrides):

@@ -5,7 +5,6 @@ import random
 import pytest
 import torch
 from conftest import mostly_slow
-from factories.memory import FakeMemory
 from factories.models import (
     load_random_image,
     small_gemma3,
@@ -17,10 +16,10 @@ from factories.models import (
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
+from render_agent.engines.memory.batches import Batches
 from render_agent.engines.transformers.factory import build_engine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.engines.transformers.option_logprobs import score_choices, tokenize_choices
-from render_agent.engines.transformers.sizing import Sizing
 from render_agent.errors import EngineError
 
 SIZES = ("32x32", "64x64", "96x64", "50x70")
@@ -51,7 +50,7 @@ REQUESTS = [request(turns, images) for turns in (1, 2, 3) for images in (0, 1, 3
 
 
 def score(loaded, requests, choices, batch_size=16):
-    return score_choices(loaded, requests, choices, Sizing(FakeMemory(2**40), batch_size))
+    return score_choices(loaded, requests, choices, Batches(batch_size))
 
 
 @torch.inference_mode()
@@ -170,12 +169,12 @@ def test_out_of_memory_halves_the_batch(loaded, monkeypatch):
 
 
 def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
-    """The calls have 1, 3 and 1 prompts, each followed by calls for the choices with several tokens."""
+    """The calls have 3 and 2 prompts, each followed by calls for the choices with several tokens."""
     choices = [MANY[:3]] * 5
     calls = limit_rows(loaded, 100, monkeypatch, None)
     expected = score(loaded, REQUESTS[:5], choices, 3)
     undisturbed = list(calls)
-    assert undisturbed == [1, 1, 1, 3, 3, 3, 1, 1, 1]
+    assert undisturbed == [3, 3, 3, 2, 2, 2]
     forward = loaded.model.forward
     for index in range(len(undisturbed)):
         calls.clear()
@@ -193,28 +192,6 @@ def test_out_of_memory_at_any_call_does_not_change_scores(loaded, monkeypatch):
         events = [event for scores in results for event in scores.events]
         # Splitting the choices of a batch is not an event, because its prompts stay together.
         assert events in ([], ["out_of_memory", "retried"], ["out_of_memory", "batch_halved"])
-
-
-def test_batches_fit_in_memory(loaded, monkeypatch):
-    expected = score(loaded, REQUESTS, [LETTERS] * len(REQUESTS))
-    lengths = [scores.tokens.prompt for scores in expected]
-    memory = FakeMemory(5 * max(lengths) * 1000)
-    sizing = Sizing(memory, 64, 0.0)
-    rows = []
-    forward = loaded.model.forward
-
-    def metered_forward(*args, **kwargs):
-        count, length = kwargs["input_ids"].shape
-        memory.allocate(count * length * 1000)
-        rows.append(count)
-        return forward(*args, **kwargs)
-
-    monkeypatch.setattr(loaded.model, "forward", metered_forward)
-    results = score_choices(loaded, REQUESTS, [LETTERS] * len(REQUESTS), sizing)
-    assert close(results, [scores.log_probabilities for scores in expected])
-    assert rows[0] == 1
-    assert 2 <= max(rows) < len(REQUESTS) - 1
-    assert sum(rows) == len(REQUESTS), "no call failed"
 
 
 def test_out_of_memory_while_building_a_prompt_is_retried(loaded, monkeypatch):

@@ -144,7 +144,7 @@ def test_samples_that_do_not_fit_are_split_over_calls(engine, monkeypatch):
     replies = engine.generate(requests)
     assert [reply.samples for reply in replies] == expected
     assert [len(reply.samples) for reply in replies] == [5, 1]
-    assert sizes == [6, 3, 2, 1, 2, 1]
+    assert sizes == [6, 3, 2, 2, 2]
 
 
 def test_memory_of_a_failed_batch_is_freed_before_the_retry(engine, monkeypatch):
@@ -218,7 +218,7 @@ def test_row_that_the_model_rejects_fails_alone(engine, expected, monkeypatch):
     replies = engine.generate(REQUESTS)
     assert replies[6].error.endswith("ValueError: invalid prompt")
     assert [r.samples for r in replies[:6] + replies[7:]] == expected[:6] + expected[7:]
-    assert engine.sizing.ceiling.limit is None
+    assert engine.batches.ceiling.limit is None
     assert not any(reply.events for reply in replies)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import shutil
@@ -11,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -334,14 +334,14 @@ def _model_check(model: str, device: str, dtype: str) -> Check:
 
 def probe_check(model: str, result: Mapping[str, Any], error: str | None = None) -> Check:
     """Convert the result of `probe_model` to a check; `error` is the reason if there is no result."""
-    if reason := error or result["batch"]:
-        return Check("engines", model, False, reason, f"use --batch-size 1, or {NO_MODEL}")
-    reuse = "reuse = recompute" if result["reuse"] is None else f"no reuse: {result['reuse']}"
+    if error is not None:
+        return Check("engines", model, False, error, NO_MODEL)
     why = result["reproducible"]
     exact = "bit-for-bit reproducible with --reproducible on" if why is None else why
-    return Check(
-        "engines", model, True, f"batch = single, {reuse}; {exact}; {result['seconds']:.1f} s"
-    )
+    equal = f"logits equal a plain forward pass within {result['difference']:.1g} of their range"
+    checked = "; ".join(result["caveats"] or [equal])
+    detail = f"{checked}; reuse: {result['reuse']}; {exact}; {result['seconds']:.1f} s"
+    return Check("engines", model, not result["caveats"], detail)
 
 
 def load_libraries() -> dict[str, Any]:
@@ -366,19 +366,11 @@ def load_libraries() -> dict[str, Any]:
     return {"detail": f"runs on {', '.join(devices)}; {versions}"}
 
 
-NEW_TOKENS = 8  # tokens generated per reply
-DIALOGUE_TOKENS = 2000  # estimated tokens per dialogue of the reproducible engine
-
-# Tolerated RMS difference of half-precision scores, relative to their range.
-MAX_RELATIVE_ERROR = 0.03
+DIALOGUE_TOKENS = 2000  # estimated tokens per dialogue
 
 
 def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
-    """Test a model; return the `seconds` taken, and why `batch`, `reuse` or `reproducible` replies differ (None:
-    equal).
-
-    Prompts are one token longer than multiples of 32, because GPU kernels have failed at such lengths before.
-    """
+    """Return the result of a model's start check, the `seconds` taken, and why it is not `reproducible` (None: it is)."""
     from render_agent.engines.transformers.model.load import open_model
 
     started_at = time.perf_counter()
@@ -386,15 +378,14 @@ def probe_model(name: str, device: str, dtype: str) -> dict[str, Any]:
     return {**_probe_loaded(model), "seconds": time.perf_counter() - started_at}
 
 
-def _probe_loaded(model: Any) -> dict[str, str | None]:
-    from render_agent.engines.transformers.cache_check import check_cache
+def _probe_loaded(loaded: Any) -> dict[str, Any]:
+    from render_agent.engines.transformers.factory import build_engine, plain_engine
+    from render_agent.engines.transformers.start_check import check_start
 
-    why = model.inputs.family.why or check_cache(model)
-    return {
-        "batch": _why_batch_differs(model),
-        "reuse": why,
-        "reproducible": _why_not_reproducible(model),
-    }
+    engine = build_engine(loaded, None, {}, DIALOGUE_TOKENS)
+    engine, record = check_start(engine, partial(plain_engine, loaded, None, {}))
+    engine.release()
+    return {**record, "reuse": engine.reuse, "reproducible": _why_not_reproducible(loaded)}
 
 
 def _why_not_reproducible(loaded: Any) -> str | None:
@@ -406,52 +397,6 @@ def _why_not_reproducible(loaded: Any) -> str | None:
     except SetupError as error:
         return str(error)
     return None
-
-
-def _why_batch_differs(model: Any) -> str | None:
-    """Return how replies in a batch differ from replies to single requests; None if they do not."""
-    import torch
-
-    from render_agent.dialogue import chat
-    from render_agent.engines.engine import Request
-    from render_agent.engines.transformers.cache_check import (
-        misalign,
-        row_differences,
-        uncached_scores,
-    )
-    from render_agent.engines.transformers.generate_engine import TransformersEngine
-
-    def request(text: str, *files: str) -> Request:
-        pieces = [chat.text(text), *(chat.image_piece(file) for file in files)]
-        plain = Request(text, 0, [chat.message("user", *pieces)], _load_image)
-        return replace(misalign(model, plain), max_new_tokens=NEW_TOKENS)
-
-    requests = [request("What is this?", "a.png"), request("What? " * 16, "a.png", "b.png")]
-    if model.model.dtype == torch.float32 or model.inputs.family.alone:
-        batched_replies = TransformersEngine(model, batch_size=2).generate(requests)
-        single_replies = TransformersEngine(model, batch_size=1).generate(requests)
-        for batched, single in zip(batched_replies, single_replies, strict=True):
-            if reason := batched.error or single.error:
-                return reason
-            if batched.samples != single.samples:
-                return "a reply changes if it is generated in a batch"
-        return None
-    # Rounding alone can change a greedy choice, so scores are compared too.
-    prompts = [model.inputs.prepare(request) for request in requests]
-    apiece = torch.cat([uncached_scores(model, [prompt]) for prompt in prompts])
-    difference = float(row_differences(uncached_scores(model, prompts), apiece, exact=False).max())
-    if math.isnan(difference):
-        return str(model.invalid_scores())
-    if difference <= MAX_RELATIVE_ERROR:
-        return None
-    return f"scores in a batch differ by {difference:.2g} of their range"
-
-
-def _load_image(file: str) -> Any:
-    from PIL import Image
-
-    slope = Image.linear_gradient("L").resize((96, 64))
-    return Image.merge("RGB", [slope, slope.rotate(180 if file == "a.png" else 90), slope])
 
 
 DATASETS = ("scannet", "scannetpp", "arkitscenes")

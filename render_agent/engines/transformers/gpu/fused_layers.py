@@ -55,7 +55,7 @@ class FusedTextLayer:
     def __call__(self, hidden_states: torch.Tensor, *args: Any, **more: Any) -> torch.Tensor:
         """Return the hidden states after the layer; the input is overwritten."""
         call = current_call()
-        if call is None or "position_embeddings" not in more:
+        if call is None or not call.fused or "position_embeddings" not in more:
             states: torch.Tensor = self.plain(hidden_states, *args, **more)
             return states
         state = hidden_states[0]

@@ -52,6 +52,15 @@ class VisionCache:
         finally:
             self._owners = []
 
+    @contextmanager
+    def bypassed(self) -> Iterator[None]:
+        """Let the model compute the features of all images."""
+        self._inner.get_image_features = self._compute
+        try:
+            yield
+        finally:
+            self._inner.get_image_features = self._features
+
     def retire(self, dialogue_id: str) -> None:
         """Drop the features of images that no other question uses."""
         self.entries.retire(dialogue_id)

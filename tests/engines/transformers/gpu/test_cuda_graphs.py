@@ -1,6 +1,8 @@
 """Captured and replayed decoding steps equal ordinary ones, tested on a CPU with a fake CUDA graph."""
 
 import dataclasses
+import importlib
+import os
 import sys
 from contextlib import contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
@@ -12,9 +14,10 @@ from factories.models import small_model
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from render_agent.engines.transformers import prefill, scheduler
+from render_agent.engines.transformers import decode, prefill, scheduler
 from render_agent.engines.transformers.decode import Decoder
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS, SCRATCH_PAGE, KVCache
+from render_agent.engines.transformers.start_check import check_start
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 KERNELS = "render_agent.engines.transformers.gpu.kernels"
@@ -258,3 +261,110 @@ def test_steps_that_cannot_be_captured_run_without_graphs(
     engine = make_engine(loaded, 2)
     assert Dialogues(**SMALL).run(engine).texts == expected
     assert "CUDA graphs" in caplog.text
+
+
+@pytest.fixture
+def check(gpu, loaded, monkeypatch):
+    """Return a function that checks an engine on the stand-in, and returns what is left and the caveats."""
+
+    def has_kernels(model, cache):
+        return cache.uses_kernels
+
+    monkeypatch.setattr(scheduler, "can_use_triton", has_kernels)
+    monkeypatch.setattr(decode, "can_use_triton", has_kernels)
+
+    def run(damage=lambda engine: None):
+        engine = make_engine(loaded, 3)
+        damage(engine)
+        engine, record = check_start(engine, lambda **single: pytest.fail("pages are sound"))
+        return engine, " ".join(record["caveats"])
+
+    return run
+
+
+def test_sound_graphs_of_two_sizes_pass_the_start_check(check):
+    engine, caveats = check()
+    assert caveats == ""
+    assert engine.scheduler.decoder._graphs.keys() == {1, 2}
+    assert all(graph.replays > 1 for graph in engine.scheduler.decoder._graphs.values())
+
+
+def freeze_inputs(engine):
+    """Replay graphs with old inputs: the table that is copied to the GPU is not the one that steps fill."""
+    decoder = engine.scheduler.decoder
+    decoder._host = decoder._host.clone()
+
+
+def freeze_tokens(engine):
+    """Return the most likely tokens of an earlier replay."""
+    decoder = engine.scheduler.decoder
+    compute = decoder._compute
+
+    def frozen_compute(rows):
+        tokens = decoder._tokens.clone()
+        compute(rows)
+        decoder._tokens.copy_(tokens)
+
+    decoder._compute = frozen_compute
+
+
+def confuse_pages(engine):
+    """Give graphs the page of another row."""
+    step, decoder = engine.scheduler.decoder.step, engine.scheduler.decoder
+
+    def confused(rows):
+        pages = [row.sequence.pages for row in rows]
+        for row, other in zip(rows, pages[1:] + pages[:1], strict=True):
+            row.sequence.pages = other
+        result = step(rows)
+        for row, own in zip(rows, pages, strict=True):
+            row.sequence.pages = own
+        return result
+
+    decoder.step = confused
+
+
+@pytest.mark.parametrize("damage", [freeze_inputs, freeze_tokens, confuse_pages])
+def test_wrong_graphs_are_switched_off(check, expected, damage):
+    engine, caveats = check(damage)
+    assert "CUDA graphs off: " in caveats
+    assert type(engine.scheduler.decoder) is Decoder
+    assert engine.cache.uses_kernels
+    assert Dialogues(**SMALL).run(engine).texts == expected
+
+
+def wrong_scale(function):
+    """Return an attention kernel with a slightly wrong scale."""
+    return lambda *args: function(*args[:-1], args[-1] * 1.1)
+
+
+def missing_token(function):
+    """Return an attention kernel that ignores the newest token."""
+    return lambda *args: function(*args[:-2], (args[-2] - 1).clamp(min=1), args[-1])
+
+
+@pytest.mark.parametrize("error", [wrong_scale, missing_token])
+def test_wrong_kernels_are_switched_off(check, expected, error, monkeypatch):
+    monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", error(paged_decode))
+    engine, caveats = check()
+    assert "CUDA graphs and fused kernels off: " in caveats
+    assert not engine.cache.uses_kernels
+    assert Dialogues(**SMALL).run(engine).texts == expected
+
+
+@pytest.mark.parametrize("error", [lambda function: function, wrong_scale, missing_token])
+def test_kernels_in_the_interpreter_of_triton_are_checked(check, error, monkeypatch):
+    """Interpreted kernels cannot be recorded by the stand-in, so steps run without graphs."""
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+    pytest.importorskip("triton", minversion="3.9")
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, KERNELS)
+        interpreted = importlib.import_module(KERNELS).paged_decode
+    monkeypatch.setattr(sys.modules[KERNELS], "paged_decode", error(interpreted))
+
+    def skip_graphs(engine):
+        engine.scheduler.decoder._is_captured = lambda rows: False
+
+    engine, caveats = check(skip_graphs)
+    assert engine.cache.uses_kernels == (caveats == "")
+    assert ("fused kernels off" in caveats) == (error in (wrong_scale, missing_token))

@@ -1,4 +1,4 @@
-"""The engine is chosen by family, and `check_cache` detects models for which reuse is wrong."""
+"""The engine is chosen by family, and its cache and its calls fit in memory."""
 
 import pytest
 from conftest import mostly_slow
@@ -11,12 +11,16 @@ from factories.models import (
     small_qwen2_5_vl,
     small_qwen3_vl,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
-from render_agent.engines.transformers import prefill
-from render_agent.engines.transformers.cache_check import check_cache
-from render_agent.engines.transformers.factory import MEAN_SHARE, build_engine, divide_memory
+from render_agent.engines.transformers.factory import (
+    MEAN_SHARE,
+    build_engine,
+    divide_memory,
+    fit_cost,
+)
 from render_agent.engines.transformers.generate_engine import TransformersEngine
-from render_agent.engines.transformers.kv_cache import CachedSequence
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 
 
@@ -49,48 +53,15 @@ def test_every_kind_of_reuse_gives_the_same_replies(reuse, loaded):
     assert Dialogues(count=4, turns=3).run(engine).texts == expected
 
 
-def test_bfloat16_passes_the_check():
-    assert check_cache(load(small_model(), "bfloat16")) is None
-
-
-original_positions = prefill.token_positions
-
-
-def shifted_positions(prompt, axes):
-    """Return positions that are wrong after the first image."""
-    result = original_positions(prompt, axes).copy()
-    if prompt.images:
-        result[:, prompt.images[0].start + 1 :] += 3
-    return result
-
-
-@pytest.mark.parametrize("dtype", mostly_slow(["float32", "bfloat16"], "bfloat16"))
-def test_wrong_positions_are_detected(dtype, monkeypatch):
-    loaded = load(small_model(), dtype)
-    monkeypatch.setattr(prefill, "token_positions", shifted_positions)
-    assert "differ" in check_cache(loaded)
-
-
-def test_wrong_slots_are_detected(loaded, monkeypatch):
-    slots = CachedSequence.slots
-    monkeypatch.setattr(
-        CachedSequence, "slots", lambda self, start, end: slots(self, start, end)[::-1]
-    )
-    assert "differ" in check_cache(loaded)
-
-
-def test_eager_attention_passes_the_check():
-    loaded = load(small_model())
-    loaded.model.set_attn_implementation("eager")
-    assert check_cache(loaded) is None
-
-
-def test_model_with_an_incompatible_forward_is_reported(loaded, monkeypatch):
-    def forward(*args, **kwargs):
-        raise TypeError("forward() got an unexpected keyword argument 'logits_to_keep'")
-
-    monkeypatch.setattr(loaded.model, "forward", forward)
-    assert "TypeError" in check_cache(loaded)
+@given(st.tuples(*[st.integers(1, 10**5)] * 2), st.tuples(*[st.integers(0, 10**10)] * 2))
+def test_fitted_cost_is_an_upper_bound(tokens, bytes_taken):
+    points = sorted(zip(tokens, bytes_taken, strict=True))
+    for observed in (points, points[:1]):
+        fixed, per_token = fit_cost(observed)
+        assert fixed >= 0
+        assert per_token >= 1
+        for count, needed in observed:
+            assert fixed + per_token * count >= needed * (1 - 1e-9) - 1
 
 
 def test_batch_size_is_what_fits_in_memory(loaded):
