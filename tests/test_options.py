@@ -30,7 +30,7 @@ from render_agent.scans.file_frame import METRES, UPRIGHT
 # The options that may change when a run is resumed.
 CONTRACT = set(
     "base_url batch_jobs batch_size devices finish_together max_batched_turns max_cost max_failures output log_to json"
-    " port prices quiet ray sight_check verbose workers".split()
+    " no_self_check port prices quiet ray sight_check verbose workers".split()
 )
 
 
