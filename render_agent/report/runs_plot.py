@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from render_agent.options import flag_of
 from render_agent.report.pages.plots.palette import BLUE
 from render_agent.report.pages.plots.svg import (
+    Dots,
+    draw_dots,
     draw_svg,
     elide,
-    interval_line,
     label_curve_axes,
-    name_rows,
     series_style,
 )
 from render_agent.report.runs_table import COMPLETE, Row
@@ -126,18 +126,10 @@ def draw_curves(curves: Curves, title: str) -> str:
 
 def draw_rows(rows: Sequence[Row], title: str) -> str:
     """Draw the score of each row."""
-
-    def paint(axes: Any) -> None:
-        for y, row in enumerate(rows):
-            interval_line(axes, row["official_raw_interval"], y, BLUE)
-        axes.plot([row["official_raw"] for row in rows], range(len(rows)), "o", color=BLUE, ms=6)
-        name_rows(axes, [row["label"] for row in rows])
-        axes.set_xlim(-1, 101)
-        axes.grid(axis="x")
-        axes.set_xlabel(_score_label(rows))
-        axes.set_title(title, loc="left")
-
-    return draw_svg(paint, height=1.0 + 0.27 * len(rows))
+    values = [row["official_raw"] for row in rows]
+    scores = Dots("score", BLUE, "o", values, [row["official_raw_interval"] for row in rows])
+    names = [row["label"] for row in rows]
+    return draw_dots(names, [scores], _score_label(rows), title=title, columns=0)
 
 
 def _score_label(rows: Sequence[Row]) -> str:

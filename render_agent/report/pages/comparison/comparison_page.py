@@ -30,20 +30,13 @@ from render_agent.report.pages.page import (
     page_of,
     write_page,
 )
-from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import (
     Plot,
     interval_note,
     plot_images,
     write_plots,
 )
-from render_agent.report.pages.plots.svg import (
-    draw_svg,
-    interval_line,
-    legend,
-    name_rows,
-    series_style,
-)
+from render_agent.report.pages.plots.svg import Dots, draw_dots, series_style
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
 from render_agent.report.sentences.contrasts import describe_difference
@@ -316,33 +309,25 @@ def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
     if not names:
         return None
     reference, letters = LETTERS[0], LETTERS[1 : len(runs)]
-
-    def paint(axes: Any) -> None:
-        for number, (letter, pair) in enumerate(zip(letters, pairs, strict=True), 1):
-            colour, mark = series_style(number)
-            offset = (number - (len(letters) + 1) / 2) * 0.6 / len(letters)
-            points = []
-            for y, name in enumerate(names):
-                entry = pair["differences"].get(name)
-                if entry and entry["difference"] is not None:
-                    interval_line(axes, entry["interval"], y + offset, colour)
-                    points.append((entry["difference"], y + offset))
-            if points:
-                label = f"{letter} − {reference}"
-                axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5.5, label=label)
-        name_rows(axes, list(row_names(names).values()))
-        axes.grid(axis="x")
-        axes.axvline(0, color=palette.INK, lw=0.9)
-        limit = max(5.0, *(abs(end) for end in axes.get_xlim()))
-        axes.set_xlim(-limit, limit)
-        axes.set_xlabel(f"difference from {reference} (percentage points)")
-        legend(axes, 6)
-
+    series = []
+    for number, (letter, pair) in enumerate(zip(letters, pairs, strict=True), 1):
+        entries = [pair["differences"].get(name, {}) for name in names]
+        values = [entry.get("difference") for entry in entries]
+        intervals = [entry.get("interval") for entry in entries]
+        series.append(Dots(f"{letter} − {reference}", *series_style(number), values, intervals))
+    svg = draw_dots(
+        list(row_names(names).values()),
+        series,
+        f"difference from {reference} (percentage points)",
+        limits=None,
+        row_height=0.16 + 0.08 * len(letters),
+        columns=6,
+    )
     return Plot(
         "differences",
         f"Paired differences from {reference}",
         f"One mark per run at its difference from {reference} with its 95 % confidence interval; values above zero are better.",
-        draw_svg(paint, height=1.1 + 0.16 * len(names) * (1 + len(letters) / 2)),
+        svg,
         f"Over the questions that both runs have scored; values above zero are better than {reference}. {interval_note()}",
     )
 

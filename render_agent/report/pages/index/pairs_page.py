@@ -13,7 +13,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.page import TEMPLATES, page_of
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import Plot, interval_note, write_plots
-from render_agent.report.pages.plots.svg import draw_svg, interval_line, legend, name_rows
+from render_agent.report.pages.plots.svg import Dots, draw_dots
 from render_agent.report.pages.report_page import ReportPage
 from render_agent.runs.read import RunData
 from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
@@ -139,36 +139,24 @@ def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
     if not changes:
         return None
 
-    def paint(axes: Any) -> None:
-        for offset, (name, (label, colour, mark)) in zip(
-            (-0.14, 0.14), REACTIONS.items(), strict=True
-        ):
-            points = []
-            for y, part in enumerate(changes.values()):
-                if (entry := part[name])["n"]:
-                    interval_line(axes, entry["interval"], y + offset, colour)
-                    points.append((entry["share"], y + offset))
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True),
-                    mark,
-                    color=colour,
-                    ms=5.5,
-                    label=label,
-                    clip_on=False,
-                )
-        name_rows(axes, [f"{name} (n = {part['n']})" for name, part in changes.items()])
-        axes.set_xlim(-1, 101)
-        axes.grid(axis="x")
-        axes.set_xlabel("pairs (%)")
-        legend(axes, 1)
-
+    series = []
+    for name, style in REACTIONS.items():
+        parts = [part[name] for part in changes.values()]
+        shares = [part["share"] if part["n"] else None for part in parts]
+        series.append(Dots(*style, shares, [part["interval"] for part in parts]))
+    svg = draw_dots(
+        [f"{name} (n = {part['n']})" for name, part in changes.items()],
+        series,
+        "pairs (%)",
+        row_height=0.32,
+        columns=1,
+    )
     return Plot(
         "pairs",
         "Reaction to each change",
         "Two dots per change with their 95 % confidence intervals: the share of answers that changed correctly, and of those"
         " that stayed the same as they must.",
-        draw_svg(paint, height=1.3 + 0.32 * len(changes)),
+        svg,
         interval_note(),
     )
 

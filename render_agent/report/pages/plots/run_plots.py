@@ -13,8 +13,9 @@ from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagn
 from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
+    Dots,
+    draw_dots,
     draw_svg,
-    interval_line,
     label_curve_axes,
     legend,
     name_rows,
@@ -142,36 +143,24 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
     if not scores:
         return None
     bounds = {name: results["intervals"].get(name) for name in scores}
-
-    def paint(axes: Any) -> None:
-        for baseline, (mark, colour) in CHANCE.items():
-            levels = [results["chance"][baseline].get(name) for name in scores]
-            points = [(level, y) for y, level in enumerate(levels) if level is not None]
-            if points:
-                size = 12 if mark == "|" else 7.5
-                axes.plot(*zip(*points, strict=True), mark, color=colour, ms=size, mew=1.4, mfc="none", label=baseline, clip_on=False)  # fmt: skip
-        for y, name in enumerate(scores):
-            interval_line(axes, bounds[name], y, palette.BLUE)
-        points = [(score, y) for y, (_, score) in enumerate(scores.values())]
-        axes.plot(
-            *zip(*points, strict=True),
-            "o",
-            color=palette.BLUE,
-            ms=6,
-            label="this run",
-            clip_on=False,
-        )
-        name_rows(axes, [f"{type_label(name)} (n = {n})" for name, (n, _) in scores.items()])
-        axes.set_xlim(-1, 101)
-        axes.grid()
-        axes.set_xlabel("score (%)")
-        legend(axes)
-
+    levels = {name: results["chance"][name] for name in CHANCE}
+    baselines = [
+        Dots(name, colour, mark, [levels[name].get(kind) for kind in scores])
+        for name, (mark, colour) in CHANCE.items()
+    ]
+    values = [score for _, score in scores.values()]
+    own_scores = Dots("this run", palette.BLUE, "o", values, [*bounds.values()])
+    svg = draw_dots(
+        [f"{type_label(name)} (n = {n})" for name, (n, _) in scores.items()],
+        [*baselines, own_scores],
+        "score (%)",
+        side_by_side=False,
+    )
     return Plot(
         "types",
         "Score by question type",
         "One dot per type with its 95 % confidence interval, and marks at the chance levels.",
-        draw_svg(paint, height=1.0 + 0.27 * len(scores)),
+        svg,
         f"{interval_note()}{''.join(f' {name.capitalize()}: {note}.' for name, note in results.get('baselines', {}).items())}",
         ("type", "n", "score (%)", "95 % CI", *(f"{name} (%)" for name in CHANCE)),
         [
@@ -180,7 +169,7 @@ def plot_scores(results: Mapping[str, Any]) -> Plot | None:
                 n,
                 figure(score),
                 interval_cell(bounds[name]),
-                *(figure(results["chance"][baseline].get(name)) for baseline in CHANCE),
+                *(figure(level.get(name)) for level in levels.values()),
             )
             for name, (n, score) in scores.items()
         ],
@@ -322,28 +311,20 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         for kind in (ALL_TYPES, *sort_types(rights.keys() - {ALL_TYPES}))
     }
     sides = (("all clearly visible", palette.BLUE, "o"), ("not all", palette.ORANGE, "s"))
-
-    def paint(axes: Any) -> None:
-        for side, (label, colour, mark) in enumerate(sides):
-            points = [
-                (y + 0.32 * side - 0.16, pair[side])
-                for y, pair in enumerate(shares.values())
-                if pair[side].n
-            ]
-            for y, point in points:
-                interval_line(axes, point.bounds, y, colour)
-            axes.plot([point.percent for _, point in points], [y for y, _ in points], mark, color=colour, ms=4.5, label=label, clip_on=False)  # fmt: skip
-        name_rows(axes, [f"{kind} (n = {a.n + b.n})" for kind, (a, b) in shares.items()])
-        axes.set_xlim(-1, 101)
-        axes.grid(axis="x")
-        axes.set_xlabel("score at least 50 % (% of answers)")
-        legend(axes)
-
+    series = [
+        Dots(*style, [s[side].percent if s[side].n else None for s in shares.values()], [s[side].bounds for s in shares.values()])
+        for side, style in enumerate(sides)
+    ]  # fmt: skip
+    svg = draw_dots(
+        [f"{kind} (n = {a.n + b.n})" for kind, (a, b) in shares.items()],
+        series,
+        "score at least 50 % (% of answers)",
+    )
     return Plot(
         "seen",
         "Answers by visibility of the named objects",
         "Two dots per type: the share of answers that score at least 50 %, with and without clear views of all named objects.",
-        draw_svg(paint, height=1.0 + 0.27 * len(shares)),
+        svg,
         f"{interval_note()} The groups contain different questions, so a difference does not prove that visibility helps."
         f"{_mirror_note(run, 'shown')}",
         (

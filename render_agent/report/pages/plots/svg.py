@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from render_agent.extras import require
 from render_agent.report.pages.plots.palette import CYCLE, INK, LINE, PAPER, SOFT
@@ -103,7 +103,53 @@ def elide(name: str, longest: int) -> str:
     return label if len(label) <= longest else f"{label[:head]}…{label[head + 1 - longest :]}"
 
 
-def interval_line(axes: Any, bounds: Sequence[float] | None, y: float, colour: str) -> None:
-    """Draw a confidence interval, if there is one, as a horizontal line."""
-    if bounds is not None:
-        axes.plot(bounds, [y, y], color=colour, lw=1.7, solid_capstyle="butt")
+class Dots(NamedTuple):
+    """A series of a dot plot, with a value per row."""
+
+    label: str
+    colour: str
+    marker: str
+    values: Sequence[float | None]
+    intervals: Sequence[Sequence[float] | None] = ()
+    """Confidence intervals of the values; a series without any is drawn hollow."""
+
+
+def draw_dots(
+    names: Sequence[str],
+    series: Sequence[Dots],
+    x_label: str,
+    *,
+    title: str = "",
+    limits: tuple[float, float] | None = (-1, 101),  # None: around zero, which is marked
+    row_height: float = 0.27,
+    columns: int = 3,  # of the legend; 0 for none
+    side_by_side: bool = True,  # move the series of a row apart
+) -> str:
+    """Draw values with their confidence intervals in rows."""
+    step = 0.6 / len(series) if side_by_side and len(series) > 1 else 0.0
+
+    def paint(axes: Any) -> None:
+        for number, dots in enumerate(series):
+            offset = step * (number - (len(series) - 1) / 2)
+            rows = [(value, y + offset) for y, value in enumerate(dots.values) if value is not None]
+            for y, bounds in enumerate(dots.intervals):
+                if bounds is not None:
+                    ends = [y + offset, y + offset]
+                    axes.plot(bounds, ends, color=dots.colour, lw=1.7, solid_capstyle="butt")
+            size, fill = (5.5, dots.colour) if dots.intervals else (7.5, "none")
+            style = {"color": dots.colour, "ms": size, "mfc": fill, "clip_on": False}
+            if rows:
+                axes.plot(*zip(*rows, strict=True), dots.marker, label=dots.label, **style)
+        name_rows(axes, names)
+        if limits is None:
+            axes.axvline(0, color=INK, lw=0.9)
+            limit = max(5.0, *(abs(end) for end in axes.get_xlim()))
+        axes.set_xlim(*(limits or (-limit, limit)))
+        axes.grid(axis="x")
+        axes.set_xlabel(x_label)
+        if title:
+            axes.set_title(title, loc="left")
+        if columns:
+            legend(axes, columns)
+
+    return draw_svg(paint, height=1.0 + row_height * len(names))
