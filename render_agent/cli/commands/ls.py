@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rich_click as click
 
 from render_agent.cli.shared_options import AS_JSON, RUNS_FOLDER, option
-
-if TYPE_CHECKING:
-    from render_agent.util.console import PlainTable
 
 # columns of `--json`, with their headings in the table of `--wide`
 HEADINGS = {
@@ -32,7 +29,8 @@ HEADINGS = {
     "agent": "agent",
 }
 
-GAP = 2  # columns between the cells of a table
+SHORT_HEADINGS = ("run", "benchmark", "model", "questions", "score", "age")
+RIGHT_ALIGNED = ("questions", "answered", "score", "minutes", "cost ($)", "age")
 
 MIN_NAME = 8  # shortest width to which the names of benchmarks and models are cut
 
@@ -55,8 +53,8 @@ def ls_command(output: str, as_json: bool, wide: bool) -> None:
     from render_agent.report.run_list import run_row
     from render_agent.runs.read import NO_RUNS, list_runs
     from render_agent.score.summary import SCORE_NAMES
-    from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import escape_line, printable_json
+    from render_agent.util.console import PlainTable, plain_console
+    from render_agent.util.sanitize import escape_line, escape_name, printable_json
 
     rows = [run_row(path) for path in list_runs(Path(output))]
     if as_json:
@@ -66,70 +64,57 @@ def ls_command(output: str, as_json: bool, wide: bool) -> None:
     if not rows:
         click.echo(f"no runs in {output}. {NO_RUNS}")
         return
-    console = plain_console()
-    console.print(_wide_table(rows) if wide else _short_table(rows, console.width))
+    heads, lines = _wide_lines(rows) if wide else (SHORT_HEADINGS, [*map(_short_line, rows)])
+    texts = [[escape_name("–" if cell is None else str(cell)) for cell in line] for line in lines]
+    console, table = plain_console(), PlainTable()
+    for head in heads:
+        table.add_column(head, right=head in RIGHT_ALIGNED)
+    for line in texts if wide else _shorten([list(heads), *texts], console.width)[1:]:
+        table.add_row(*line)
+    console.print(table)
     console.print(f"score: {SCORE_NAMES}, in percent over scored questions", soft_wrap=True)
     for error in filter(None, (row["error"] for row in rows)):
         click.echo(escape_line(error), err=True)
 
 
-def _wide_table(rows: Sequence[Mapping[str, Any]]) -> PlainTable:
+def _wide_lines(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], list[list[Any]]]:
+    """Return the headings and the cells of all columns; costs only if any is known."""
     from render_agent.score.tables import interval
-    from render_agent.util.console import PlainTable
-    from render_agent.util.sanitize import escape_name
 
-    columns = [n for n in HEADINGS if n != "cost_usd" or any(row[n] is not None for row in rows)]
-    table = PlainTable()
-    for name in columns:
-        table.add_column(HEADINGS[name])
-    for row in rows:
-        values = {**row, "interval": interval(row["interval"]) or None}
-        cells = ("–" if values[name] is None else str(values[name]) for name in columns)
-        table.add_row(*map(escape_name, cells))
-    return table
+    names = [n for n in HEADINGS if n != "cost_usd" or any(row[n] is not None for row in rows)]
+    values = [{**row, "interval": interval(row["interval"]) or None} for row in rows]
+    return [HEADINGS[name] for name in names], [[row[name] for name in names] for row in values]
 
 
-def _short_table(rows: Sequence[Mapping[str, Any]], width: int) -> PlainTable:
-    """Return a table with one line per run, for which the names of benchmarks and models are shortened if that helps."""
-    from render_agent.util.console import PlainTable
-    from render_agent.util.sanitize import escape_name
-
-    heads = ("run", "benchmark", "model", "questions", "score", "age")
-    lines = [
-        [escape_name("–" if cell is None else str(cell)) for cell in _cells(row)] for row in rows
-    ]
-    widths = [max(map(len, cells)) for cells in zip(heads, *lines, strict=True)]
-    limits = list(widths)
-    for column in (2, 1):
-        excess = sum(limits) + GAP * (len(heads) - 1) - width
-        limits[column] = max(limits[column] - max(excess, 0), min(limits[column], MIN_NAME))
-    fits = sum(limits) + GAP * (len(heads) - 1) <= width
-    table = PlainTable()
-    for name in heads:
-        table.add_column(name, right=name in ("questions", "score", "age"))
-    for line in lines:
-        table.add_row(*map(_cut, line, limits if fits else widths))
-    return table
-
-
-def _cut(name: str, length: int) -> str:
-    return name if len(name) <= length else f"{name[: length - 1]}…"
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    status, model = row["status"], row["model"]
-    score = status if row["official_raw"] is None else row["official_raw"]
-    if row["official_raw"] is not None and status != "complete":
-        score = f"{score} {status}"
-    benchmark = row["benchmark"] and Path(row["benchmark"]).name
-    return (
-        row["run"],
-        benchmark,
-        model and Path(model).name,
-        row["questions"],
-        score,
-        _age(row["date"]),
+def _short_line(row: Mapping[str, Any]) -> list[Any]:
+    """Return the cells of SHORT_HEADINGS."""
+    status, score, model, benchmark = (
+        row[name] for name in ("status", "official_raw", "model", "benchmark")
     )
+    if score is None:
+        score = status
+    elif status != "complete":
+        score = f"{score} {status}"
+    names = benchmark and Path(benchmark).name, model and Path(model).name
+    return [row["run"], *names, row["questions"], score, _age(row["date"])]
+
+
+def _shorten(lines: Sequence[list[str]], width: int) -> Sequence[list[str]]:
+    """Shorten the names of models, then of benchmarks, if every line then fits into `width`."""
+    from render_agent.util.console import GAP
+
+    limits = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    excess = sum(limits) + GAP * (len(limits) - 1) - width
+    for column in (2, 1):
+        cut = min(max(excess, 0), max(limits[column] - MIN_NAME, 0))
+        limits[column] -= cut
+        excess -= cut
+    if excess > 0:
+        return lines
+    return [
+        [text if len(text) <= limit else f"{text[: limit - 1]}…" for text, limit in zip(line, limits, strict=True)]
+        for line in lines
+    ]  # fmt: skip
 
 
 def _age(date: str | None) -> str | None:
