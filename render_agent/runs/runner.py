@@ -132,7 +132,9 @@ class Run:
                     reuse = getattr(engine, "reuse", None)
                     self.log.add_start_check(getattr(engine, "start_check", None))
                     play_here(self.parts, engine, self.scenes, self.log, observer, self.states)
-        run_results = RunData(self.path).score(self.states, reuse=reuse)
+        folder = RunData(self.path)
+        folder.turns = [turn for state in self.states for turn in state.turns]  # not read again
+        run_results = folder.score(self.states, reuse=reuse)
         self.log.write_results(run_results)
         return run_results
 
