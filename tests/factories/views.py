@@ -1,12 +1,13 @@
 """Targets in the bundled rooms, and independent computations of what their measures should be."""
 
-import heapq
 import itertools
 import json
 import math
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
 
 from render_agent.scans.camera import Camera, vertical_from_horizontal
 from render_agent.tasks.rooms import BUNDLED
@@ -68,23 +69,21 @@ def grid_distance(space, start, goal, spacing=0.1) -> float:
     first, last = (
         tuple(np.rint((np.array(p) - origin) / spacing).astype(int)) for p in (start, goal)
     )
-    steps = [
-        (s, spacing * math.hypot(*s)) for s in itertools.product((-1, 0, 1), repeat=3) if any(s)
-    ]
-    best, queue = {first: 0.0}, [(0.0, first)]
-    while queue:
-        length, cell = heapq.heappop(queue)
-        if cell == last:
-            return length
-        if length > best[cell]:
-            continue
-        for step, cost in steps:
-            other = tuple(int(a + b) for a, b in zip(cell, step, strict=True))
-            is_inside = all(0 <= a < b for a, b in zip(other, shape, strict=True))
-            if is_inside and free[other] and length + cost < best.get(other, math.inf):
-                best[other] = length + cost
-                heapq.heappush(queue, (length + cost, other))
-    return math.inf
+    free[first] = True
+    numbers = np.arange(free.size).reshape(shape)
+    ends, lengths = [], []
+    for step in itertools.product((-1, 0, 1), repeat=3):
+        if step > (0, 0, 0):  # the opposite steps are the same edges
+            here = tuple(slice(max(0, -s), n - max(0, s)) for s, n in zip(step, shape, strict=True))
+            there = tuple(
+                slice(max(0, s), n - max(0, -s)) for s, n in zip(step, shape, strict=True)
+            )
+            both = free[here] & free[there]
+            ends.append([numbers[here][both], numbers[there][both]])
+            lengths.append(np.full(both.sum(), spacing * math.hypot(*step)))
+    edges = np.concatenate(lengths), np.concatenate(ends, axis=1)
+    grid = coo_array(edges, shape=(free.size, free.size)).tocsr()
+    return float(dijkstra(grid, directed=False, indices=numbers[first])[numbers[last]])
 
 
 def shared_surface(depths, cameras) -> float:

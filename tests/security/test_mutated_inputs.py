@@ -150,7 +150,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["config.json", "questions.jsonl", "turns.jsonl", "results.json"])
-@SOME
+@settings(SOME, max_examples=20)  # each of these starts four commands
 @given(data=st.data())
 def test_damaged_run_folders_are_reported(name, finished, tmp_path, type_in, data):
     """`ls` and `show` report the damage; no other error escapes."""

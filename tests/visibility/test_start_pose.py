@@ -58,7 +58,7 @@ def test_four_headings_faces_the_direction_with_the_most_to_see(rasteriser, yaw,
     assert camera.vertical_fov == FOV
 
 
-def area_in_view(scene, rasteriser, camera, step=0.02):
+def area_in_view(scene, rasteriser, camera, step=0.05):
     """Return the area of the inner walls, floor and ceiling of an empty room that a camera sees, in square metres.
 
     Computed from the shape of the room, pixel by pixel, without depth images.
