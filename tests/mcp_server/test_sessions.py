@@ -128,15 +128,16 @@ async def play(client, calls=CALLS):
     return result
 
 
-def test_session_equals_the_run_of_a_policy_with_the_same_calls(tmp_path):
+def test_session_equals_the_run_of_a_policy_with_the_same_calls(tmp_path, type_in):
     policy = tmp_path / "policy.py"
     policy.write_text(
         f"import json\nfrom render_agent.dialogue.parsing.tool_calls import call_text\n{POLICY}"
     )
     ids = ["--id", "0", "--id", "27", "--tools", "measure"]
     scripted = ["--engine", "scripted", "--model", str(policy), "--reply-protocol", "tools"]
-    command = [sys.executable, "-m", "render_agent", "--batch", *OPTIONS, *ids, *scripted]
-    subprocess.run([*command, "--output", str(tmp_path / "run"), "--quiet"], check=True)
+    words = ("--batch", *OPTIONS, *ids, *scripted, "--output", tmp_path / "run", "--quiet")
+    code, _, err = type_in(*words, folder=tmp_path)
+    assert code == 0, err
 
     async def session():
         async with Client(over_stdio(tmp_path / "mcp", *ids, "--sight-check", "off")) as client:
@@ -270,30 +271,30 @@ def test_ground_truth_stays_in_the_server_until_the_session_ends(tmp_path):
     assert saved["questions"] == results["questions"]
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path, is_killed):
+def invoke(*words):
+    """Return the output of a command, which never suggests to resume a session."""
+    result = CliRunner().invoke(cli, [*map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "--continue" not in result.output
+    return result.output
+
+
+def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path):
     async def session():
         options = ("--id", "0", "--sight-check", "off")
         async with Client(over_stdio(tmp_path, *options)) as client:
             await client.call_tool("start")
             await client.call_tool("look", {"rotation_angle_degrees": 30})
-            if is_killed:
-                lock = (folders(tmp_path)[0] / "run.lock").read_text()
-                os.kill(int(lock.split()[1]), signal.SIGKILL)
 
     run_in_thread(session())
     (folder,) = folders(tmp_path)
     run = RunData(folder)
     (state,) = run.states
-    assert len(state.turns) == 1
-    assert state.status == ("active" if is_killed else "failed")
+    assert (len(state.turns), state.status) == (1, "failed")
     assert run.results["official"] is None
     assert run.results["official_over_scored"]["n"] == 0
-    for command in ("show", "diagnose", "report", "ls"):
-        run = ["--runs", str(tmp_path)] if command == "ls" else [str(folder)]
-        result = CliRunner().invoke(cli, [command, *run], catch_exceptions=False)
-        assert result.exit_code == 0
-        assert "--continue" not in result.output, "sessions are not resumed"
+    invoke("show", folder)
+    invoke("ls", "--runs", tmp_path)
 
 
 def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tmp_path):
@@ -302,19 +303,25 @@ def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tm
         async with Client(over_stdio(tmp_path, *options)) as client:
             await client.call_tool("start", {"id": "27"})
             await client.call_tool("answer", {"answer": "B", "done": True})
+            await client.call_tool("start", {"id": "0"})
+            await client.call_tool("look", {"rotation_angle_degrees": 30})
             lock = (folders(tmp_path)[0] / "run.lock").read_text()
             os.kill(int(lock.split()[1]), signal.SIGKILL)
 
     run_in_thread(session())
     (folder,) = folders(tmp_path)
-    shown = CliRunner().invoke(cli, ["show", str(folder)], catch_exceptions=False).output
-    score = RunData(folder).results["official_over_scored"]["score"]
-    assert figure(score) in shown
-    assert "--continue" not in shown
+    run = RunData(folder)
+    states = {state.id: (len(state.turns), state.status) for state in run.states}
+    assert states == {"0": (1, "active"), "27": (1, "answered")}
+    assert run.results["official"] is None
+    score = run.results["official_over_scored"]["score"]
+    assert figure(score) in invoke("show", folder)
+    invoke("diagnose", folder)
+    invoke("report", folder)
+    invoke("ls", "--runs", tmp_path)
     facts = {"Temperature", "Seed", "Thinking", "New tokens"}
     assert not facts & request_facts(RunData(folder).config, {}).keys()
-    printed = CliRunner().invoke(cli, ["show", str(folder), "--json"], catch_exceptions=False)
-    assert json.loads(printed.output)["counts"]["answered"] == 1
+    assert json.loads(invoke("show", folder, "--json"))["counts"]["answered"] == 1
 
 
 @pytest.mark.parametrize(
