@@ -114,7 +114,7 @@ QUICK_KINDS = ("free", "tour", "graph", "map probe", "mirrored", "small's wordin
 
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, *QUICK_KINDS))
 def test_episode_equals_the_dialogue_of_a_run(kind, tmp_path):
-    options = {"limit": 3, "shuffle": True, **SMALL, **KINDS[kind]}
+    options = {"limit": 2, "shuffle": True, **SMALL, **KINDS[kind]}
     model = options.pop("model", None)
     with render_agent.Environment.from_benchmark(
         "rooms", record=tmp_path / "episodes", model=model, **options

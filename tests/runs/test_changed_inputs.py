@@ -125,7 +125,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         rows = []
-        for number in range(8):
+        for number in range(4):
             name = f"room0{number % 2}"
             rows.append(
                 {
