@@ -104,7 +104,7 @@ def answering_figures(states: Sequence[QuestionState]) -> dict[str, Any] | None:
         return None
     turns = []
     for number in range(max(map(len, answers.values()), default=0)):
-        now = [entries[number] for entries in answers.values()]
+        now = [entries[min(number, len(entries) - 1)] for entries in answers.values()]
         terms = {"score": [Term(a.scene, a.score) for a in now], **confidence_terms(now)}
         answered = sum(a.answer is not None for a in now)
         turns.append({"turn": number, "answered": answered, **_summaries(terms)})
