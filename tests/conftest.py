@@ -103,13 +103,20 @@ def share_certificates():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def share_free_space():
-    """Build the free space of equal scenes once; that of the room of most runs takes a third of a run's time."""
+def share_rooms():
+    """Load the bundled rooms once, and build the free space of equal scenes once: half of the time of most runs."""
+    from render_agent.scans.formats import load
     from render_agent.scans.free_space.free_space import FreeSpace
+    from render_agent.tasks.rooms import BUNDLED
 
-    build, spaces = FreeSpace.of, {}
+    build, load_scene = FreeSpace.of, load.load_scene
+    load_once, spaces, folder = cache(load_scene), {}, BUNDLED.resolve()
 
-    def shared(scene):
+    def load_shared(path, *args, **kwargs):
+        is_bundled = Path(path).resolve().parent == folder
+        return (load_once if is_bundled else load_scene)(path, *args, **kwargs)
+
+    def build_shared(scene):
         if scene.gaussians is not None:
             return build(scene)
         arrays = (scene.points, scene.faces, scene.bounds)
@@ -122,7 +129,8 @@ def share_free_space():
         return spaces[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FreeSpace, "of", shared)
+        patch.setattr(load, "load_scene", load_shared)
+        patch.setattr(FreeSpace, "of", build_shared)
         yield
 
 

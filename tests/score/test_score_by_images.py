@@ -15,7 +15,7 @@ from render_agent.runs.runner import start_run
 @pytest.fixture(scope="module", params=mostly_slow(["explorer", "seeker"], "explorer"))
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    started = start_run(make_config(folder, "rooms", engine="scripted", model=request.param))
+    started = start_run(make_config(folder, "rooms", model=request.param, max_turns=4))
     finish_run(started)
     return RunData(started.path)
 
