@@ -26,7 +26,7 @@ class Dialogues:
         self.messages = {
             name: [chat.message("system", chat.text(instructions))] for name in self.ids
         }
-        self.options = {"max_new_tokens": 14} | options
+        self.options = {"max_new_tokens": 10} | options
         self.replies = {name: [] for name in self.ids}
 
     def request(self, name):

@@ -347,7 +347,7 @@ def test_random_out_of_memory_errors_do_not_change_replies(make, expected, monke
         method = getattr(Scheduler, name)
 
         def failing_method(*args, method=method):
-            if chance.randrange(8) == 0:
+            if chance.randrange(6) == 0:
                 failed.append(method)
                 raise chance.choice(OUT_OF_MEMORY_ERRORS)
             return method(*args)

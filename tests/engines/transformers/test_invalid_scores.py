@@ -54,8 +54,13 @@ def damaged(loaded, token, value=torch.nan):
         row.copy_(before)
 
 
-@pytest.mark.parametrize(("reuse", "way"), product(REUSE, WAYS))
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize(
+    ("value", "reuse", "way"),
+    [
+        *product([torch.nan], REUSE, WAYS),
+        *((torch.inf, *both) for both in zip(REUSE, WAYS, strict=True)),
+    ],
+)
 def test_only_the_dialogue_with_invalid_scores_fails(loaded, reuse, way, value):
     sound = [request(number, **WAYS[way]) for number in range(4)]
     expected = [reply.samples for reply in engine_of(loaded, reuse).generate(sound)]
