@@ -8,7 +8,6 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar
 
 from PIL.Image import Image
@@ -20,8 +19,7 @@ from render_agent.engines.engine import Reply, Request
 from render_agent.engines.remote.api_error import ApiError, RequestError
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.phrases import FINISH_REASONS, End
-from render_agent.engines.remote.response_bodies import normalize
-from render_agent.util.safe_parse import parse_json
+from render_agent.engines.remote.response_bodies import normalize, parse_body
 
 Fields = Mapping[str, Any]
 Messages = Sequence[Fields]
@@ -94,9 +92,12 @@ class ChatApi(ABC):
         if lines is None:
             return status
         results: Results = {}
-        for line in filter(str.strip, lines.split("\n")):
-            with suppress(ValueError, LookupError, TypeError, AttributeError):  # not a result
-                key, code, body = self.job_result(parse_json(line))
+        for line in lines.split("\n"):
+            try:
+                key, code, body = self.job_result(parse_body(line))
+            except (LookupError, TypeError, AttributeError):
+                continue  # not a result
+            if isinstance(code, int):
                 code, content = normalize(code, json.dumps(body).encode())
                 text = content.decode()
                 results[str(key)] = text if 200 <= code < 300 else job_fault(text, code)

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from render_agent.dialogue.events import describe_event
 from render_agent.engines.engine import Request
 from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.chat_api import ChatApi, Fields
@@ -68,5 +69,6 @@ class Server:
         if event not in self.adaptations:
             self.adaptations.add(event)
             reason = error.describe(self.endpoint)
-            LOG.warning("%s: %s from now on, because of %s", self.endpoint.url, event, reason)
+            change = describe_event(event)
+            LOG.warning("%s: %s from now on, because of %s", self.endpoint.url, change, reason)
         return True

@@ -1,6 +1,8 @@
 """Exceptions of this program's own code are bugs, not faults of a server, even if an SDK is in between."""
 
+import asyncio
 import json
+from unittest.mock import patch
 
 import pytest
 from factories.models import load_random_image
@@ -16,8 +18,12 @@ from render_agent.engines.engine import Request
 from render_agent.engines.gemini.generate_content import GeminiOptions, GenerateContent
 from render_agent.engines.openai.chat_completions import ChatCompletions, OpenAIOptions
 from render_agent.engines.openai.responses import Responses
+from render_agent.engines.remote import http_client
+from render_agent.engines.remote.api_error import ApiError, sdk_call
 from render_agent.engines.remote.endpoints import parse_endpoint
+from render_agent.engines.remote.quirks import find_adaptation
 from render_agent.engines.remote.remote_engine import RemoteEngine, encodable
+from render_agent.engines.remote.response_bodies import normalize
 
 APIS = [
     MessagesApi("made", AnthropicOptions(retries=0)),
@@ -77,12 +83,39 @@ def test_exception_of_an_sdk_fails_its_request(api, body, connect):
     assert engine.servers[0].endpoint.url in reply.error
 
 
+WRAPPER = """
+class APIConnectionError(Exception):
+    pass
+
+def call(hook):
+    try:
+        hook(None)
+    except Exception as error:
+        raise APIConnectionError("Connection error.") from error
+"""
+
+
+def test_exception_that_an_sdk_wraps_is_raised():
+    """OpenAI's SDK did so before version 3."""
+    sdk = {"__name__": "openai.stand_in"}
+    exec(WRAPPER, sdk)
+
+    async def call():
+        async with sdk_call(1.0):
+            sdk["call"](http_client.decompress)
+
+    with pytest.raises(AttributeError, match="NoneType"):
+        asyncio.run(call())
+
+
 # Keys and values that responses have, in places where they do not belong.
 KEYS = """choices message content text type message thinking reasoning reasoning_content reasoning_details tool_calls
 function name arguments finish_reason usage prompt_tokens completion_tokens total_tokens prompt_tokens_details
 cached_tokens output summary output_text refusal function_call call_id id status incomplete_details reason input
 tool_use stop_reason candidates parts functionCall args thought thoughtSignature finishReason finishMessage
 usageMetadata promptFeedback blockReason index input_tokens output_tokens output_tokens_details thinking_tokens"""
+RESULT_KEYS = st.sampled_from("custom_id key result response error type status_code body".split())
+ENDPOINT = parse_endpoint("http://localhost/v1", None)
 keys = st.sampled_from(KEYS.split())
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | keys | st.just("\ud800")
 values = st.recursive(
@@ -111,3 +144,25 @@ def test_no_response_breaks_the_readers(api, body, tools):
         blocks = reply.blocks[0] if reply.blocks else ()
         sent = with_blocks(message, blocks)
         api.messages(encodable(ask(sent, chat.message("user", chat.text("Go on.")))), str)
+
+
+@given(body=bodies)
+@pytest.mark.parametrize("api", **BY_NAME)
+def test_no_error_breaks_the_readers(api, body):
+    request, text = ask(schema={}), json.dumps(body)
+    fields = api.fields(request, 1, 0, ENDPOINT)
+    for status in (200, 400, 500):
+        status, content = normalize(status, text.encode())
+        error = ApiError("", status, content.decode())
+        assert error.report(ENDPOINT).isprintable()
+        find_adaptation(error.body, fields, request, api)
+
+
+@given(lines=st.lists(values | st.dictionaries(RESULT_KEYS, values), max_size=3))
+@pytest.mark.parametrize("api", APIS[:3], ids=lambda api: api.name)
+def test_no_result_of_a_batch_job_breaks_the_reader(api, lines):
+    async def poll(client, job):
+        return "ended", "\n".join(map(json.dumps, lines))
+
+    with patch.object(api, "poll_job", poll):
+        asyncio.run(api.fetch_job(None, "job"))
