@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from render_agent.errors import RunLogError
 from render_agent.options import OPTIONS, fixed_options
-from render_agent.report.sentences.facts import option_label
+from render_agent.report.sentences.facts import option_label, option_value
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
 from render_agent.score.summary import OFFICIAL_RAW
@@ -120,13 +120,9 @@ def _canonical(value: Any) -> str:
 
 def _as_typed(name: str, value: Any) -> str:
     """Format an option in command-line syntax, on one line."""
-    flag = option_label(name)
     if value is True:
-        return flag
-    texts: Iterable[Any] = value if isinstance(value, list) else [value]
-    separator = "x" if name == "image_size" else ","
-    text = "none" if value in (None, []) else separator.join(map(str, texts))
-    return f"{flag} {truncate(text, MAX_OPTION_CHARS)}"
+        return option_label(name)
+    return f"{option_label(name)} {truncate(option_value(name, value), MAX_OPTION_CHARS)}"
 
 
 def _start_time(path: Path) -> datetime:

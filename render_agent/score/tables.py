@@ -425,13 +425,6 @@ def describe_mean_cost(results: Mapping[str, Any]) -> str | None:
     return f"mean per question: {describe_cost(work)}" if work else None
 
 
-def option_syntax(value: Any) -> str:
-    """Format the value of an option in command-line syntax."""
-    if value in (None, (), [], ""):
-        return "not set"
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
 def describe_cost(work: Mapping[str, float | None]) -> str:
     """Describe the mean cost per question, from `per_question` of the results."""
     tokens = "tokens: not reported"

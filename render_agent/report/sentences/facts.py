@@ -36,6 +36,14 @@ def option_label(name: str) -> str:
     return name if " " in name else "--" + name.replace("_", "-")  # an option of another version
 
 
+def option_value(name: str, value: Any) -> str:
+    """Format the value of an option in command-line syntax."""
+    if value in (None, (), [], ""):
+        return "not set"
+    separator = OPTIONS[name].metadata.get("separator", ",") if name in OPTIONS else ","
+    return separator.join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts that describe every request of a run, by name, without options that its engine does not use.
 

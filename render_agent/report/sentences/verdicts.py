@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.report.sentences.facts import FACT_OPTIONS, facts_line, option_label
+from render_agent.report.sentences.facts import FACT_OPTIONS, facts_line, option_label, option_value
 from render_agent.score.intervals import MIN_SCENES, SIGNIFICANT
 from render_agent.score.means import WITHOUT_ORDER
 from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE, row_names
-from render_agent.score.tables import format_signed, option_syntax, p_value_phrase
+from render_agent.score.tables import format_signed, p_value_phrase
 from render_agent.util.display import count_noun
 
 Pair = Mapping[str, Any]
@@ -117,7 +117,7 @@ def differences(pair: Pair) -> dict[str, tuple[str, str]]:
         name: (facts["a"].get(name, ABSENT), facts["b"].get(name, ABSENT)) for name in names
     }
     options = {
-        option_label(name): (option_syntax(value_a), option_syntax(value_b))
+        option_label(name): (option_value(name, value_a), option_value(name, value_b))
         for name, (value_a, value_b) in pair["options"].items()
         if name not in FACT_OPTIONS
     }

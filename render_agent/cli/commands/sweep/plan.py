@@ -11,8 +11,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.errors import UsageError, os_errors
-from render_agent.options import OPTIONS, RunConfig, parse_options
+from render_agent.options import RunConfig, parse_options
 from render_agent.report.runs_table import RunGroup
+from render_agent.report.sentences.facts import option_value
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.util.reasons import reason_of, short_repr, truncate
@@ -75,7 +76,7 @@ class Sweep:
         """Return the rows of the table, given the runs of the cells by label."""
         names = {name: None for cell in self.cells for name in cell.options}
         options = {
-            cell.row: {name: typed_value(name, getattr(cell.config, name)) for name in names}
+            cell.row: {name: option_value(name, getattr(cell.config, name)) for name in names}
             for cell in self.cells
         }
         varying = [name for name in names if len({row[name] for row in options.values()}) > 1]
@@ -180,13 +181,7 @@ def _config(options: Mapping[str, Any], label: str, output: Path) -> RunConfig:
 
 
 def _label(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={typed_value(name, value)}" for name, value in options.items())
-
-
-def typed_value(name: str, value: Any) -> str:
-    """Return the value of an option in command-line syntax."""
-    separator = OPTIONS[name].metadata.get("separator", ",")
-    return separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ", ".join(f"{name}={option_value(name, value)}" for name, value in options.items())
 
 
 def _baseline(baseline: str | dict[str, Any] | None, cells: tuple[SweepRun, ...]) -> str:
