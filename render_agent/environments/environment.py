@@ -97,7 +97,8 @@ class Environment:
         options: The choices of a multiple-choice question.
         ground_truth: The correct answer: a choice or its letter, a number, or a text. None gives no reward for answers.
         rewards: Weight of each term of the reward; by default `{"answer": 1}`. The terms are `answer`, `malformed`,
-            `blocked`, `turn`, `visible`, `newly_visible` and `map_error`.
+            `blocked`, `turn`, `visible`, `newly_visible` and `map_error`, and for questions of the type `reach_view`
+            `distance`, `angle`, `overlap` and `success`.
         record: Folder in which episodes are recorded as ordinary runs; None writes no files.
         model: A model whose own wording the prompts use, such as `small`. The model is not loaded.
         **run_options: Other options of a run, such as `max_turns`, `image_size` or `views`.
@@ -324,11 +325,13 @@ class Environment:
         episode, objects = self._running, self._objects
         assert objects is not None
         log = episode.turns.log
+        files = {file for turn in episode.state.turns for file in turn.image_files}
+        files |= {view.file for view in self._views()}
         snapshot = Snapshot(
             question=episode.state.question,
             turns=tuple(episode.state.turns),
             replies=tuple(episode.replies),
-            images={view.file: log.images.get(view.file) for view in self._views()},
+            images={file: log.images.get(file) for file in sorted(files)},
             progress=objects.progress,
             returns=dict(self._return),
             episode=self._name,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,13 @@ from render_agent.beliefs.matching import RADIUS_METRES
 from render_agent.beliefs.scored_probe import score_probe
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.runs.log.row import score_of
+from render_agent.score.reached_views import is_success
 from render_agent.tasks.question_types import named_categories
 from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr
@@ -51,6 +52,7 @@ class Term:
     compute: Callable[[Step], float]  # returns its value for a step
     needs_boxes: bool = False  # True if it needs the object boxes of the scene
     needs_map: bool = False
+    needs_target: bool = False
 
 
 def _answer_term(step: Step) -> float:
@@ -64,6 +66,21 @@ def _malformed_term(step: Step) -> float:
 def _blocked_term(step: Step) -> float:
     turn = step.turn
     return float(turn is not None and turn.outcome is not None and turn.outcome.is_short)
+
+
+def _gain(value: Callable[[TargetError], float]) -> Callable[[Step], float]:
+    """Return the function that computes how much a value of the camera's pose increased in the step."""
+
+    def compute(step: Step) -> float:
+        errors = step.state.target_errors
+        return 0.0 if step.turn is None or not errors else value(errors[-1]) - value(errors[-2])
+
+    return compute
+
+
+def _success_term(step: Step) -> float:
+    errors = step.state.target_errors
+    return float(not step.state.active and bool(errors) and is_success(errors[-1]))
 
 
 def _map_error_term(step: Step) -> float:
@@ -97,6 +114,16 @@ TERMS: Mapping[str, Term] = {
     "visible": Term(lambda step: _mean(step.shares), needs_boxes=True),
     # Mean over the named objects of the increase in the best visible share so far; at most 1 per episode.
     "newly_visible": Term(lambda step: _mean(step.after - step.before), needs_boxes=True),
+    # Decrease of the shortest free path to the target in metres; over an episode, at most the path at the start.
+    "distance": Term(
+        _gain(lambda e: -(e.position if e.path is None else e.path)), needs_target=True
+    ),
+    # Decrease of the heading and pitch errors in units of 180 degrees; at most 1.67 over an episode.
+    "angle": Term(_gain(lambda e: -(e.heading + e.pitch) / 180), needs_target=True),
+    # Increase of the overlap of visible surface with the target; from -1 to 1 over an episode.
+    "overlap": Term(_gain(lambda e: e.overlap), needs_target=True),
+    # 1 in the last step if the camera is at most 0.5 m and 30 degrees from the target.
+    "success": Term(_success_term, needs_target=True),
     # Mean over the named objects of min(distance on the believed map / 1 m, 1); missing objects count as 1.
     "map_error": Term(_map_error_term, needs_boxes=True, needs_map=True),
 }
@@ -137,6 +164,11 @@ class Rewards:
         """True if a term needs the object boxes of the scene."""
         return any(TERMS[name].needs_boxes for name in self.weights)
 
+    @property
+    def needs_target(self) -> list[str]:
+        """The terms that need a target."""
+        return [name for name in self.weights if TERMS[name].needs_target]
+
     def of(self, step: Step) -> dict[str, float]:
         """Return the weighted value of each term."""
         return {
@@ -152,12 +184,10 @@ class NamedObjectsShown:
         state: QuestionState,
         room: RoomVisibility | None,  # its scene with object boxes; None if no term needs them
         renderer: Renderer | None,
-        lock: Lock,
     ) -> None:
         self.state = state
         self.room = room
         self._renderer = None if renderer is None else without_colours(renderer)
-        self._lock = lock
         self._box_indices = [] if room is None else named_boxes(state.question, room)
         self._best = np.zeros(len(self._box_indices))
         self._num_views = 0
@@ -177,10 +207,9 @@ class NamedObjectsShown:
         new, self._num_views = views[self._num_views :], len(views)
         shares = np.zeros(len(self._box_indices))
         if self.room is not None and self._renderer is not None and self._box_indices:
-            with self._lock:
-                for view in new:
-                    sightings = self.room.sightings(view, self._box_indices, self._renderer)
-                    shares = np.maximum(shares, [sighting.share for sighting in sightings])
+            for view in new:
+                sightings = self.room.sightings(view, self._box_indices, self._renderer)
+                shares = np.maximum(shares, [sighting.share for sighting in sightings])
         before, self._best = self._best, np.maximum(self._best, shares)
         turns = self.state.turns
         turn = turns[-1] if len(turns) > self._num_turns else None

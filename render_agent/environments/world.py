@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import weakref
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,10 +33,10 @@ from render_agent.runs.inputs import input_hashes
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.preflight import check_choices
 from render_agent.runs.runner import turn_taker
-from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.ground_truth import load_facts, place_facts
 from render_agent.views.free_views import FreeViews
 from render_agent.views.image_store import MemoryImages
-from render_agent.visibility.room_visibility import Rooms
+from render_agent.visibility.room_visibility import MAX_OPEN_ROOMS, RoomVisibility
 
 
 class BranchLog(TurnLog):
@@ -97,6 +98,12 @@ class World:
         self.facts = load_facts(self.questions, config)
         if self.rewards.needs_boxes:
             self._check_boxes()
+        has_target = any(question.answer_form == "pose" for question in self.questions)
+        if self.rewards.needs_target and not has_target:
+            raise UsageError(
+                f"the reward {self.rewards.needs_target[0]!r} needs questions of the type reach_view. Pass"
+                " benchmark='views', or omit it."
+            )
         if record is not None:  # scenes are only read from files with these digests
             self.parts = replace(self.parts, recorded=input_hashes(self.parts, self.questions))
         self.scenes = self.parts.scenes(self.questions)
@@ -106,8 +113,8 @@ class World:
             weakref.finalize(self, self.recorder.close)  # also at exit; most trainers close nothing
         self._views = make_views(self.parts, self.scenes, MemoryImages(), self.questions)
         _ = self.viewer  # created before several threads need it
-        self._rooms = Rooms(config.image_size)
-        self._measuring = Lock()
+        self._rooms: OrderedDict[str, RoomVisibility] = OrderedDict()
+        self._opening = Lock()
         self._process = os.getpid()
         self._is_closed = False
 
@@ -202,16 +209,21 @@ class World:
     def _named_objects(self, state: QuestionState) -> NamedObjectsShown:
         viewer = self.viewer
         if viewer is None or not self.rewards.needs_boxes:
-            return NamedObjectsShown(state, None, None, self._measuring)
-        question = state.question
-        with self._measuring:
-            room = self._rooms.room(
-                question.scene,
-                partial(self.scenes.get, question),
-                partial(self.scenes.space, question),
-                self.facts[question.scene],
-            )
-        return NamedObjectsShown(state, room, viewer.renderer, self._measuring)
+            return NamedObjectsShown(state, None, None)
+        return NamedObjectsShown(state, self._room(state.question), viewer.renderer)
+
+    def _room(self, question: Question) -> RoomVisibility:
+        """Return the room of a question. Rooms stay open, because other episodes may still use them."""
+        name, scene = question.scene, self.scenes.get(question)
+        with self._opening:
+            room = self._rooms.pop(name, None)
+            if room is None or room.scene is not scene:
+                facts, size = place_facts(self.facts[name], scene), self.config.image_size
+                room = RoomVisibility(scene, partial(self.scenes.space, question), facts, size)
+            self._rooms[name] = room
+            while len(self._rooms) > MAX_OPEN_ROOMS:
+                self._rooms.popitem(last=False)
+        return room
 
     def _check_boxes(self) -> None:
         unknown = [q.scene for q in self.questions if q.scene not in self.facts]

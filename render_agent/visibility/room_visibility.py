@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 from msgspec import structs
@@ -44,7 +45,7 @@ class PoseVisibility:
 
 
 class RoomVisibility:
-    """A scene and its ground truth. Use it in the thread that owns the renderers passed to its methods."""
+    """A scene and its ground truth. Threads may share it if they may share the renderers passed to its methods."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class RoomVisibility:
         self._sight: ObjectVisibility | None = None
         self._surface: Surface | None = None
         self._looks: dict[Pose, PoseVisibility] = {}
+        self._building = Lock()
 
     def look(self, view: View, renderer: Renderer) -> PoseVisibility:
         """Return what a view shows. Each view is rendered only once."""
@@ -154,10 +156,11 @@ class RoomVisibility:
 
     def _objects(self, renderer: Renderer) -> ObjectVisibility:
         """Return the `ObjectVisibility` of the room, created on first use because it sorts the whole surface."""
-        if self._sight is None:
-            assert self.scene is not None, "the room is open"
-            self._sight = ObjectVisibility(renderer, self.scene, self._boxes, self.size)
-        return self._sight
+        with self._building:
+            if self._sight is None:
+                assert self.scene is not None, "the room is open"
+                self._sight = ObjectVisibility(renderer, self.scene, self._boxes, self.size)
+            return self._sight
 
     def _points(self, renderer: Renderer) -> Surface:
         if self._surface is None:
