@@ -179,7 +179,7 @@ def test_probe_detects_results_that_depend_on_batch_composition(monkeypatch):
     monkeypatch.setattr(functional, "linear", shape_dependent)
     reason = checks._why_not_reproducible(loaded)
     assert "cpu" in reason
-    sound = {"caveats": [], "reuse": "keys", "difference": 0.0, "seconds": 1.0}
+    sound = {"caveats": [], "reuse": "keys", "difference": 0.0, "complete": True, "seconds": 1.0}
     finding = checks.probe_check("small", {**sound, "reproducible": reason})
     assert finding.works
     assert reason in finding.detail

@@ -127,7 +127,7 @@ def build_checked_engine(
 ) -> LocalEngine:
     """Build an engine like `build_engine`, without the parts that fail the start check.
 
-    A passed check is cached on disk by its conditions. Raises SetupError also if the model returns NaN.
+    A complete check that passed is cached on disk by its conditions. Raises SetupError also if the model returns NaN.
     """
     more["reproducible"] = reproducible
     engine: LocalEngine = build_engine(loaded, batch_size, options, tokens, **more)
@@ -141,7 +141,7 @@ def build_checked_engine(
         LOG.warning("%s", "; ".join(record["caveats"]))
         if reproducible:
             _require_composition(engine)
-    elif file is not None:
+    elif file is not None and record["complete"]:
         with suppress(RunLogError):  # the check is repeated next time
             atomic_write(file, json_bytes(record), durable=False)
     return engine

@@ -49,7 +49,7 @@ MIN_SPREAD = {torch.bfloat16: 8e-4, torch.float16: 1.5e-4}
 
 # Limit for devices other than GPUs. Beyond it, only the first token of the short dialogue is compared.
 MAX_SECONDS = 15.0
-FULL_COST = 25  # seconds of the whole comparison per second of the first forward pass
+FULL_COST = 15  # seconds of the whole comparison per second of the first forward pass
 
 INSTRUCTIONS = "Look around the room, and say in a few words what the images show. "
 # Several trials, because in half precision a router of experts can choose other experts in one of them.

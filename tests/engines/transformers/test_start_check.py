@@ -41,9 +41,24 @@ from render_agent.runs.runner import start_run
 SMALL = {"count": 3, "turns": 2, "max_new_tokens": 6}
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A loaded machine must not shorten the check."""
+    monkeypatch.setattr(start_check, "MAX_SECONDS", 1e9)
+
+
 @pytest.fixture
 def loaded():
     return load(small_model())
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of results."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setattr(factory, "user_cache", lambda name: folder)
+    return folder
 
 
 def check(loaded, rows=8, **options):
@@ -298,7 +313,7 @@ def test_forward_pass_that_fails_is_reported(loaded, monkeypatch):
     assert isinstance(engine, ContinuousEngine)
 
 
-def test_slow_device_compares_one_token(loaded, monkeypatch):
+def test_slow_device_compares_one_token(loaded, cache, monkeypatch):
     monkeypatch.setattr(start_check, "MAX_SECONDS", 0.0)
     answered = []
     answer = start_check.answer
@@ -311,17 +326,10 @@ def test_slow_device_compares_one_token(loaded, monkeypatch):
     _, record = check(loaded)
     assert [request.max_new_tokens for request in answered] == [1]
     assert (record["complete"], record["caveats"]) == (False, [])
+    assert not build_checked_engine({}, loaded, 8, {}, 500).start_check["complete"]
+    assert not [*cache.iterdir()], "only complete checks are cached"
     monkeypatch.setattr(prefill, "token_positions", shift_positions)
     assert "pages off" in caveats_of(loaded)
-
-
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """An empty cache of results."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    monkeypatch.setattr(factory, "user_cache", lambda name: folder)
-    return folder
 
 
 def test_passed_check_is_cached_by_its_conditions(loaded, cache, monkeypatch):

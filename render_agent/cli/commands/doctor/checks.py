@@ -338,8 +338,9 @@ def probe_check(model: str, result: Mapping[str, Any], error: str | None = None)
         return Check("engines", model, False, error, NO_MODEL)
     why = result["reproducible"]
     exact = "bit-for-bit reproducible with --reproducible on" if why is None else why
-    equal = f"logits equal a plain forward pass within {result['difference']:.1g} of their range"
-    checked = "; ".join(result["caveats"] or [equal])
+    scope = "logits" if result["complete"] else "logits of one token, as the device is slow,"
+    differ = f"differ from a plain forward pass by {result['difference']:.1g} of their range"
+    checked = "; ".join(result["caveats"] or [f"{scope} {differ}"])
     detail = f"{checked}; reuse: {result['reuse']}; {exact}; {result['seconds']:.1f} s"
     return Check("engines", model, not result["caveats"], detail)
 
