@@ -227,8 +227,9 @@ class RunConfig:
     )
     reproducible: str = _engine(
         AUTO,
-        "Make replies of --engine transformers independent, bit for bit, of batch size, schedule and resuming; on"
-        " checks the device first. auto is off for now, as its cost on GPUs is not measured.",
+        "Make replies of --engine transformers or vllm independent, bit for bit, of batch size, schedule and resuming;"
+        " on is refused if the device or the model does not allow it. auto is off for now, as its cost on GPUs is not"
+        " measured.",
         choices=(AUTO, "on", "off"),
     )
     no_guide: bool = _engine(False, "Do not constrain replies to their JSON schema.")

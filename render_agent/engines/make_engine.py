@@ -61,7 +61,7 @@ class EngineMaker(Choice):
         return ()
 
     def machine(self, config: RunConfig) -> dict[str, Any] | None:
-        """Return what the replies of a reproducible run depend on besides its options; None for other runs."""
+        """Return the device and libraries that replies of a reproducible run depend on; None for other runs."""
         return None
 
 

@@ -56,7 +56,7 @@ def _check_engine(parts: Parts) -> None:
         raise UsageError(f"{flag} applies to models, not to --engine {config.engine}. Omit it.")
     if config.reproducible == "on" and not parts.engine.can_reproduce:
         raise UsageError(
-            f"--reproducible on needs --engine transformers, not --engine {config.engine}. Omit it."
+            f"--reproducible on needs --engine transformers or vllm, not --engine {config.engine}. Omit it."
         )
 
 

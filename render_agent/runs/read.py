@@ -413,11 +413,18 @@ class RunData:
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
             billing=self.parts.billing,
-            reproducible=machine_note(self.record["engine"]) is None
-            if self.config.reproducible == "on"
-            else None,
+            reproducible=self._is_reproducible,
         )
         return run_results if sight is None else {**run_results, "sight_check": sight}
+
+    @property
+    def _is_reproducible(self) -> bool | None:
+        """True if replies can be repeated bit for bit, as far as the engine guarantees it; None if it is not asked for."""
+        engine = self.record["engine"]
+        if self.config.reproducible == "on":
+            return machine_note(engine) is None
+        servers = engine.get("servers")
+        return all(server.get("deterministic") for server in servers) if servers else None
 
 
 def _fits(row: Mapping[str, Any], turns: Sequence[Turn]) -> bool:

@@ -122,6 +122,7 @@ def test_named_options_exist():
         "--output",
         "--reasoning-config",
         "--enable-auto-tool-choice",
+        "--enable-deterministic-inference",
         "--seconds",
     }
     for page in PAGES:

@@ -26,6 +26,8 @@ MAX_RESPONSE_BYTES = 16 << 20
 MAX_JOB_BYTES = 512 << 20  # of the results of a batch job
 LOOK_UP_SECONDS = 30.0  # per request before a run
 MAX_LISTED = 20  # names of models in a note
+# Settings in /server_info of SGLang and of vLLM (in its development mode) that make replies independent of the batch.
+DETERMINISTIC_SETTINGS = ("enable_deterministic_inference", "VLLM_BATCH_INVARIANT")
 MODEL_FIELDS = ("owned_by", "max_model_len", "root")  # fields of /v1/models in the run record
 
 
@@ -97,6 +99,7 @@ async def _query(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
     try:
         listed = await _list_models(client, endpoint, api)
         version = await _version(client, endpoint)
+        is_deterministic = version is not None and await _is_deterministic(client, endpoint)
     finally:
         await api.close(client)
     models = {entry["id"]: entry for entry in listed if isinstance(entry.get("id"), str)}
@@ -107,7 +110,8 @@ async def _query(endpoint: Endpoint, api: ChatApi) -> dict[str, Any]:
         fields["note"] = f"{endpoint.url} does not list {api.model}; it lists {names}"
     texts = {k: first_words(v, endpoint.secrets) for k, v in fields.items() if isinstance(v, str)}
     numbers = {k: v for k, v in fields.items() if isinstance(v, int)}
-    return {"url": endpoint.url, **texts, **numbers}
+    declared = {"deterministic": True} if is_deterministic else {}
+    return {"url": endpoint.url, **texts, **numbers, **declared}
 
 
 async def _list_models(client: Any, endpoint: Endpoint, api: ChatApi) -> list[dict[str, Any]]:
@@ -146,3 +150,17 @@ async def _version(client: Any, endpoint: Endpoint) -> Any:
     except ApiError:
         return None
     return body.get("version") if isinstance(body, dict) else None
+
+
+async def _is_deterministic(client: Any, endpoint: Endpoint) -> bool:
+    """True if a server declares that its replies do not depend on what shares a batch."""
+    try:
+        async with sdk_call(LOOK_UP_SECONDS):
+            body = await client.get(
+                endpoint.url.removesuffix("/v1") + "/server_info", cast_to=object
+            )
+    except ApiError:
+        return False
+    parts = [body, *body.values()] if isinstance(body, dict) else []
+    settings = [part.get(name) for part in parts if isinstance(part, dict) for name in DETERMINISTIC_SETTINGS]  # fmt: skip
+    return any(value in (True, "1") for value in settings)

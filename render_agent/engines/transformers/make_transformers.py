@@ -133,7 +133,7 @@ def device_facts(config: RunConfig) -> dict[str, Any]:
     if device.type == "cuda":
         with suppress(PackageNotFoundError):
             libraries["triton"] = version("triton")
-        name, driver = torch.cuda.get_device_name(device), _nvidia_driver()
+        name, driver = torch.cuda.get_device_name(device), nvidia_driver()
         return {"device": name, "driver": driver, "cuda": torch.version.cuda, **libraries}
     if device.type != "cpu":
         return {"device": device.type, **libraries}
@@ -161,7 +161,7 @@ def estimate_dialogue_tokens(
     return tokens * workload.dialogues_per_question
 
 
-def _nvidia_driver() -> str | None:
+def nvidia_driver() -> str | None:
     try:
         return Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
     except OSError:

@@ -49,6 +49,11 @@ ENVIRONMENT = {
 }
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1"}  # GiB of main memory for the KV cache
 
+# Makes a reply independent of what shares its batch, for `--reproducible on`.
+INVARIANCE = "VLLM_BATCH_INVARIANT"
+INVARIANT_MODELS = ("qwen3_vl",)  # for which vLLM tests it, including the vision tower
+MIN_CAPABILITY = 80  # compute capability of NVIDIA GPUs, times ten
+
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
@@ -64,6 +69,7 @@ class VllmOptions:
     """Maximum number of images per prompt."""
     thinking: str = AUTO
     thinking_budget: int | None = None
+    reproducible: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     """Engine options."""
 
@@ -79,6 +85,7 @@ def vllm_options(config: RunConfig, engine_options: Mapping[str, Any], images: i
         images=max(1, images),
         thinking=config.thinking,
         thinking_budget=config.thinking_budget,
+        reproducible=config.reproducible == "on",
         options=engine_options,
     )
 
@@ -98,10 +105,12 @@ def vllm_version() -> str:
     return "unknown"
 
 
-def prepare_environment(device: str) -> bool:
+def prepare_environment(device: str, reproducible: bool = False) -> bool:
     """Set vLLM's environment variables. Call it before importing any other part of vLLM."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if reproducible:
+        os.environ[INVARIANCE] = "1"
     name, _, number = device.partition(":")
     if number:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -125,6 +134,28 @@ def prepare_environment(device: str) -> bool:
     return on_cpu
 
 
+def check_invariance(model_type: str) -> None:
+    """Raise SetupError if vLLM cannot make the replies of a model independent of what shares a batch."""
+    from vllm import envs
+    from vllm.platforms import current_platform
+
+    is_new_gpu = current_platform.is_cuda() and current_platform.has_device_capability(
+        MIN_CAPABILITY
+    )
+    if INVARIANCE not in envs.environment_variables:
+        why = f"vLLM {vllm_version()} does not support it. Install a newer version"
+    elif not (is_new_gpu or current_platform.is_rocm()):
+        why = (
+            f"vLLM supports it on AMD Instinct and on NVIDIA GPUs with compute capability"
+            f" {MIN_CAPABILITY / 10} or higher, not on {current_platform.device_type}. Omit it"
+        )
+    elif model_type not in INVARIANT_MODELS:
+        why = f"vLLM tests it for {', '.join(INVARIANT_MODELS)}, not for {model_type}. Omit it"
+    else:
+        return
+    raise SetupError(f"--reproducible on: {why}, or use --engine transformers.")
+
+
 def engine_arguments(
     folder: str,
     options: VllmOptions,
@@ -141,7 +172,8 @@ def engine_arguments(
         # -1: the longest that the model and the memory allow.
         "max_model_len": options.max_model_len or -1,
         "limit_mm_per_prompt": {"image": options.images, "video": 0},
-        "enable_prefix_caching": True,
+        # A reply is computed again with the next turn, as after resuming, because prefill may round differently.
+        "enable_prefix_caching": not options.reproducible,
         # The same library as in --engine transformers, so that the grammar is the same.
         "structured_outputs_config": {"backend": "guidance"},
         "load_format": "safetensors",

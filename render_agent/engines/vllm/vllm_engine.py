@@ -85,7 +85,7 @@ class VllmEngine:
         patch_torchvision()
         located = find_model(model, revision)
         reject_adapter(located, "--engine vllm")
-        on_cpu = prepare_environment(options.device)
+        on_cpu = prepare_environment(options.device, options.reproducible)
         silence_libraries()
         located = fetch_model(located)
         model_type = str(located.config.get("model_type"))

@@ -72,9 +72,11 @@ def request_facts(config: RunConfig, results: Mapping[str, Any]) -> dict[str, st
         "Images in the prompt": _history(config.history),
         "Feedback": config.feedback,
     }
-    if engine.can_reproduce:
-        is_exact = config.reproducible == "on" and results.get("reproducible", True)
+    if engine.can_reproduce or "reproducible" in results:
+        is_exact = results.get("reproducible", config.reproducible == "on")
         where = "on this type of device, with these versions"
+        if engine.uses_server:
+            where = "according to the server"
         facts["Reproducible"] = f"bit-for-bit {where}" if is_exact else "not bit-for-bit"
     if config.batch_jobs:
         events = results.get("totals", {}).get("events", {})

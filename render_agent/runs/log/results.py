@@ -64,7 +64,7 @@ def results(
     """Return the content of `results.json`.
 
     Counterparts count only in `causal`. `parser` reads the answers behind all scores and rows, except the scores named
-    `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on`.
+    `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on` or servers.
     """
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
     selection = [state.question for state in states]

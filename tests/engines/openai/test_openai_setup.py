@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from factories.runs import NullObserver, make_config, make_questions
+from factories.runs import NullObserver, finish_run, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, chat_answers, chat_reply, free_port
 
 from render_agent.cli.commands.run import run_with_progress
@@ -21,7 +21,9 @@ from render_agent.engines.remote.endpoints import OPENAI, find_endpoints, parse_
 from render_agent.engines.remote.remote_options import read_options
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.report.sentences.facts import request_facts
 from render_agent.runs.build import make_engine
+from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 pytestmark = pytest.mark.skipif(
@@ -62,6 +64,40 @@ def test_description_contains_what_the_servers_report(monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("//", "//user:pass@"))
         assert describe_engine(config()) == description
         assert "Basic " in server.headers[-1]["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("info", "declared"),
+    [
+        ({"enable_deterministic_inference": True}, True),
+        ({"vllm_env": {"VLLM_BATCH_INVARIANT": True}}, True),
+        ({"enable_deterministic_inference": False}, False),
+        ({"vllm_env": {"VLLM_BATCH_INVARIANT": "0"}}, False),
+        (None, False),
+        ([1], False),
+    ],
+)
+def test_report_says_whether_the_server_declares_that_replies_are_reproducible(
+    tmp_path, info, declared
+):
+    answer = chat_answers(lambda body: chat_reply(DONE))
+
+    def handler(method, path, body):
+        bodies = {"/version": {"version": "0.9"}, "/server_info": info}
+        if bodies.get(path) is None:
+            return answer(method, path, body)
+        return 200, {}, json.dumps(bodies[path]).encode()
+
+    with StubServer(handler) as server:
+        options = {"engine": "openai", "model": "made", "base_url": (server.url,), "max_turns": 1}
+        run = start_run(make_config(tmp_path, make_questions(tmp_path, 1), **options))
+        results = finish_run(run)
+        assert all("seed" in body for body in server.bodies)
+    (record,) = RunData(run.path).record["engine"]["servers"]
+    assert record.get("deterministic", False) is declared
+    assert results["reproducible"] is declared
+    fact = request_facts(run.config, results)["Reproducible"]
+    assert fact.startswith("bit-for-bit" if declared else "not bit-for-bit")
 
 
 def test_missing_package_is_named(server, monkeypatch):
