@@ -22,7 +22,7 @@ from render_agent.engines.remote.chat_api import (
     reply_text,
     token_count,
 )
-from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.endpoints import PLACEHOLDER_KEY, Endpoint, Service
 from render_agent.engines.remote.exchanges import calls_of, functions, split_exchanges, texts_of
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.make_remote import (
@@ -63,7 +63,7 @@ class MessagesApi(ChatApi):
     def connect(self, endpoint: Endpoint) -> Any:
         import anthropic
 
-        key = endpoint.headers.get(self.service.key_header, "EMPTY")
+        key = endpoint.headers.get(self.service.key_header, PLACEHOLDER_KEY)
         return sdk_client(anthropic, anthropic.AsyncAnthropic, key, endpoint, self.options)
 
     def messages(self, request: Request, image: Callable[[str], str]) -> list[dict[str, Any]]:

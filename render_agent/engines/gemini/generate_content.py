@@ -24,7 +24,7 @@ from render_agent.engines.remote.chat_api import (
     reply_text,
     token_count,
 )
-from render_agent.engines.remote.endpoints import Endpoint, Service
+from render_agent.engines.remote.endpoints import PLACEHOLDER_KEY, Endpoint, Service
 from render_agent.engines.remote.exchanges import (
     calls_of,
     functions,
@@ -76,7 +76,7 @@ class GenerateContent(ChatApi):
         )
         client = genai.Client(
             vertexai=False,
-            api_key=endpoint.headers.get(self.service.key_header, "EMPTY"),
+            api_key=endpoint.headers.get(self.service.key_header, PLACEHOLDER_KEY),
             http_options={
                 "base_url": endpoint.url,
                 "headers": dict(endpoint.headers),

@@ -22,13 +22,12 @@ from render_agent.engines.remote.chat_api import (
     reply_text,
     token_count,
 )
-from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, Endpoint
+from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, PLACEHOLDER_KEY, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
 from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 from render_agent.engines.remote.response_bodies import parse_body
 
 CALL_FIELDS = ("id", "type", "function", "index")  # of OpenAI's protocol
-PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDK requires one and would read the environment
 
 
 @dataclass(frozen=True, slots=True)

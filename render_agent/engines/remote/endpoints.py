@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from render_agent.errors import SetupError, UsageError
 
 HOSTED_HOST = "api.openai.com"
+PLACEHOLDER_KEY = "EMPTY"  # sent without a key: the SDKs require one and would read the environment
 
 
 @dataclass(frozen=True, slots=True)

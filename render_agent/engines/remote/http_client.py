@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from render_agent.engines.remote.api_error import ApiError, first_words, sdk_call
+from render_agent.engines.remote.chat_api import ChatApi
 from render_agent.engines.remote.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.remote.phrases import Fault
 from render_agent.engines.remote.remote_options import RemoteOptions
@@ -14,9 +15,6 @@ from render_agent.engines.remote.response_bodies import normalize
 from render_agent.errors import SetupError
 from render_agent.util.coroutines import run_in_thread
 from render_agent.util.sanitize import escape_line
-
-if TYPE_CHECKING:
-    from render_agent.engines.remote.chat_api import ChatApi
 
 LOG = logging.getLogger(__name__)
 
