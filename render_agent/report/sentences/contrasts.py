@@ -110,13 +110,14 @@ def _p_value(counts: FloatArray) -> float | None:
     if not counts.sum(axis=2)[:, 1].all():
         return None
 
-    def difference(weights: FloatArray) -> FloatArray:
+    def difference_of_shares(weights: FloatArray) -> FloatArray:
         totals = np.einsum("gks,...s->...gk", counts, weights)
         with np.errstate(invalid="ignore", divide="ignore"):
             shares: FloatArray = totals[..., 0] / totals[..., 1]
-        return shares[..., 1] - shares[..., 0]
+        difference: FloatArray = shares[..., 1] - shares[..., 0]
+        return difference
 
-    return estimate_statistic(difference, counts.shape[2]).interval_and_p()[1]
+    return estimate_statistic(difference_of_shares, counts.shape[2]).interval_and_p()[1]
 
 
 def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
