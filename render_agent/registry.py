@@ -19,6 +19,7 @@ from render_agent.util.reasons import did_you_mean, short_repr
 
 Kind = Literal[
     "engine",
+    "model family",
     "renderer",
     "benchmark",
     "question type",
@@ -38,6 +39,7 @@ Kind = Literal[
 
 BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
     "engine": "engines:ENGINES",
+    "model family": "engines:MODEL_FAMILIES",
     "renderer": "render:RENDERERS",
     "benchmark": "tasks:BENCHMARKS",
     "question type": "tasks:QUESTION_TYPES",
@@ -57,6 +59,7 @@ BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
 
 GROUPS: dict[Kind, str] = {  # kind -> entry-point group of plug-ins
     "engine": "render_agent.engines",
+    "model family": "render_agent.model_families",
     "renderer": "render_agent.renderers",
     "benchmark": "render_agent.benchmarks",
     "question type": "render_agent.question_types",

@@ -15,6 +15,9 @@ ENGINES = {
     "mcp": "render_agent.engines.make_engine:MCP",
 }
 
+# Families of models from packages; the built-in ones are rows of `families/model_families.py`.
+MODEL_FAMILIES: dict[str, str] = {}
+
 # Values of `--model` with `--engine scripted`.
 SCRIPTED_POLICIES = {
     "explorer": "render_agent.engines.scripted.blind_policies:EXPLORER",

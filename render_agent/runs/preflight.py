@@ -134,6 +134,8 @@ def _provided_parts(
     """Yield kind and name of the parts that packages can provide."""
     config = parts.config
     yield "engine", config.engine
+    for family in registry.names("model family") if parts.engine.uses_model else ():
+        yield "model family", family
     yield "renderer", config.renderer
     yield "reply protocol", config.reply_protocol
     # Resuming needs no question file, because the run folder contains the questions.

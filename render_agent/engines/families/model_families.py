@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
+from render_agent import registry
 from render_agent.engines.families.images import (
     ImagePreprocessor,
     InternVLImages,
@@ -203,16 +205,29 @@ OTHER = _recompute_family(
 )
 
 
+@cache
+def families() -> tuple[Family, ...]:
+    """Return the families of the table and of installed packages. Raises SetupError."""
+    added = {name: registry.load("model family", name) for name in registry.names("model family")}
+    for name, family in added.items():
+        if not isinstance(family, Family):
+            raise SetupError(
+                f"the entry point {name} of {registry.package('model family', name)} is not a Family."
+                " Fix or uninstall that package."
+            )
+    return (*FAMILIES, *added.values())
+
+
 def family_of(model_type: str) -> Family:
     """Return the family for the `model_type` of a model's configuration."""
-    return next((family for family in FAMILIES if model_type in family.model_types), OTHER)
+    return next((family for family in families() if model_type in family.model_types), OTHER)
 
 
 def family_named(model: str) -> Family:
     """Guess the family of a server's model from its name; `OTHER` if no family matches."""
     matches = (
         family
-        for family in FAMILIES
+        for family in families()
         if family.published and re.search(family.published, model.lower())
     )
     return next(matches, OTHER)
@@ -227,7 +242,7 @@ def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
             f"--engine-option reuse={reuse} is not supported for {model_type}:"
             f" {family.why or 'the vision features of its images cannot be separated'}. Omit the option."
         )
-    for entry in FAMILIES:
+    for entry in families():
         wrong = [name for name in entry.options if name in options and name not in family.options]
         if wrong:
             names = " and ".join(entry.options)

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
-from render_agent.engines.families.model_families import FAMILIES, check_family_options
+from render_agent.engines.families.model_families import check_family_options, families
 from render_agent.errors import UsageError
 from render_agent.util.safe_parse import Count
 
 # Types of the engine options. `memory_fraction` is the share of the memory that stays free.
 OPTIONS = {
-    **{name: Count for family in FAMILIES for name in family.options},
+    **{name: Count for family in families() for name in family.options},
     **SAMPLING_OPTIONS,
     "attn_implementation": str,
     "device_map": Any,
