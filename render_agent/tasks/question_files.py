@@ -38,20 +38,21 @@ Rows = list[dict[str, Any]]
 
 def load_questions(path: Path, benchmark: str) -> list[Question]:
     """Read the questions of a file, in order and without their scans."""
-    questions: dict[str, Question] = {}
-    faults = []
+    questions, faults = [], []
+    ids: set[str] = set()
     for number, row in enumerate(read_rows(path), 1):
+        id_ = str(row.get("id", number))
         try:
-            question = question_from_row(row, benchmark, None)
-            if question.id in questions:
-                raise QuestionsError(f"duplicate id {truncate(question.id)}")
-            questions[question.id] = question
+            if id_ in ids:
+                raise QuestionsError(f"duplicate id {truncate(id_)}")
+            questions.append(question_from_row(row, benchmark, None))
         except QuestionsError as error:
             faults.append(f"row {number}: {error}")
             if len(faults) == MAX_FAULTS:
                 break
+        ids.add(id_)
     _refuse_faults(path, faults)
-    return list(questions.values())
+    return questions
 
 
 def read_rows(path: Path) -> Rows:

@@ -47,8 +47,7 @@ class QuestionType:
         from_sizes: True if the answer follows from the size of an object rather than from places.
         reorder: Returns the text with its objects in another order that leaves the answer as it is; None if there is
             none.
-        generator: `module:function` that drafts questions about a room for `make-rooms`; None if there is none.
-        rank: Position among the types that `make-rooms` draws in turn.
+        generator: `module:function` that drafts questions about a room for `make-rooms` and `make-questions`; None if there is none.
         answer_parts: Returns the parts of an answer that generated questions should contain equally often.
     """
 
@@ -68,7 +67,6 @@ class QuestionType:
     from_sizes: bool = False
     reorder: Callable[[Question, list[str]], str | None] = lambda question, subjects: None
     generator: str | None = None
-    rank: int = 100
     answer_parts: Callable[[str], list[str]] = lambda answer: []
 
     def find_subjects(self, text: str) -> list[str]:

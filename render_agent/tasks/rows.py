@@ -23,7 +23,7 @@ from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPo
 from render_agent.dialogue.target import format_pose, parse_pose
 from render_agent.errors import QuestionsError
 from render_agent.options import VSIBENCH
-from render_agent.tasks.question_types import all_types, answer_form_of, type_named
+from render_agent.tasks.question_types import TYPES, answer_form_of, parts_of, type_named
 from render_agent.util.numbers import is_number
 from render_agent.util.reasons import reason_of, short_repr
 from render_agent.util.sanitize import is_plain
@@ -160,9 +160,10 @@ def _answer_form(kind: str, metric: str | None) -> AnswerForm:
         return form
     form_of_type = answer_form_of(kind)
     if form_of_type is None:
+        parts = parts_of(kind)
+        reason = "is a task of several types" if parts else "is unknown"
         raise QuestionsError(
-            f"unknown question type {short_repr(kind)}. Use one of {', '.join(all_types())}, or add a column"
-            " 'metric'."
+            f"question type {short_repr(kind)} {reason}. Use one of {', '.join(parts or TYPES)}, or add a column 'metric'."
         )
     return form_of_type
 

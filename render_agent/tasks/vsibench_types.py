@@ -81,7 +81,7 @@ def _reverse_list(question: Question, names: list[str]) -> str:
     )
 
 
-def _direction(kind: str, rank: int, name_of: Callable[[float], str]) -> QuestionType:
+def _direction(kind: str, name_of: Callable[[float], str]) -> QuestionType:
     return QuestionType(
         name=f"{DIRECTION}_{kind}",
         label=f"relative direction, {kind}",
@@ -93,7 +93,6 @@ def _direction(kind: str, rank: int, name_of: Callable[[float], str]) -> Questio
         solve=partial(direction, name_of),
         is_clear=partial(is_clear_direction, name_of),
         generator=f"{_DRAFTS}directions:{kind}_directions",
-        rank=rank,
         answer_parts=_whole,
     )
 
@@ -108,7 +107,6 @@ COUNTING = QuestionType(
     subjects=rf"How many {_NAME}\(s\) are in",
     solve=count_objects,
     generator=f"{_DRAFTS}measures:counting_questions",
-    rank=0,
     answer_parts=_whole,
 )
 ABSOLUTE_DISTANCE = QuestionType(
@@ -122,7 +120,6 @@ ABSOLUTE_DISTANCE = QuestionType(
     is_clear=are_apart,
     reorder=exchange_names,
     generator=f"{_DRAFTS}measures:distance_questions",
-    rank=3,
 )
 OBJECT_SIZE = QuestionType(
     name="object_size_estimation",
@@ -134,7 +131,6 @@ OBJECT_SIZE = QuestionType(
     solve=longest_side,
     from_sizes=True,
     generator=f"{_DRAFTS}measures:sizes",
-    rank=5,
 )
 ROOM_SIZE = QuestionType(
     name="room_size_estimation",
@@ -145,7 +141,6 @@ ROOM_SIZE = QuestionType(
     needs="room",
     solve=room_area,
     generator=f"{_DRAFTS}measures:room_size",
-    rank=8,
 )
 RELATIVE_DISTANCE = QuestionType(
     name="object_rel_distance",
@@ -160,11 +155,9 @@ RELATIVE_DISTANCE = QuestionType(
     is_clear=_has_lead,
     reorder=_reverse_list,
     generator=f"{_DRAFTS}measures:nearest_of_four",
-    rank=1,
 )
 DIRECTION_EASY, DIRECTION_MEDIUM, DIRECTION_HARD = (
-    _direction(kind, rank, DIRECTION_NAMES[f"{DIRECTION}_{kind}"])
-    for kind, rank in (("easy", 2), ("medium", 6), ("hard", 7))
+    _direction(kind, DIRECTION_NAMES[f"{DIRECTION}_{kind}"]) for kind in ("easy", "medium", "hard")
 )
 ROUTE = QuestionType(
     name="route_planning",
@@ -174,7 +167,6 @@ ROUTE = QuestionType(
     in_vsi_bench=True,
     find_names=lambda question: re.findall(ROUTE_PATTERN, question.text),
     generator=f"{_DRAFTS}routes:route_questions",
-    rank=4,
     answer_parts=_route_parts,
 )
 APPEARANCE_ORDER = QuestionType(

@@ -147,7 +147,7 @@ def main(
         if fresh:
             benchmark = str(folder / "fresh" / "questions.jsonl")
             if not Path(benchmark).is_file():
-                make_question_file(folder / "fresh", fresh, FRESH_SEED, 4)
+                make_question_file(folder / "fresh", fresh, FRESH_SEED, 1)
         verifiers = {name: name for name in ("random", "geometry:unnamed", "geometry")}
         verifiers["learned"] = f"learned:{head}"
         means = {}

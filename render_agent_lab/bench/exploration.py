@@ -29,7 +29,7 @@ SEEKER: Mapping[str, Any] = {
 }
 
 TRAINING_SEED = 1000
-TRAINING_QUESTIONS = 10  # per room
+TRAINING_QUESTIONS = 1  # per room and type
 
 
 def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: Any) -> RunData:
@@ -46,9 +46,9 @@ def explore(output: Path, benchmark: str, agent: str, verifier: str, **options: 
     return RunData(run.path)
 
 
-def make_question_file(folder: Path, count: int, seed: int, questions: int = 20) -> str:
+def make_question_file(folder: Path, count: int, seed: int, per_type: int = 3) -> str:
     """Generate rooms and return their question file. Any seed except 3 gives rooms other than the bundled ones."""
-    make_rooms(folder, count, seed, questions)
+    make_rooms(folder, count, seed, per_type)
     return str(folder / QUESTIONS)
 
 

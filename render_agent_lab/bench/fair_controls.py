@@ -53,7 +53,7 @@ ORDER = (
 Results = Mapping[str, Any]
 
 
-def ask_bundled(folder: Path, questions_per_room: int, seed: int = 1) -> Path:
+def ask_bundled(folder: Path, per_type: int, seed: int = 1) -> Path:
     """Generate questions about each bundled room; return their file, with links to the rooms next to it."""
     folder.mkdir(parents=True, exist_ok=True)
     truths = sorted(BUNDLED.glob("room*.json"))
@@ -61,12 +61,8 @@ def ask_bundled(folder: Path, questions_per_room: int, seed: int = 1) -> Path:
         for file in (truth, truth.with_suffix(".ply")):
             (folder / file.name).symlink_to(file.resolve())
     path = folder / "questions.jsonl"
-    write_questions(
-        balanced_questions(
-            [read_ground_truth(truth) for truth in truths], seed, questions_per_room
-        ),
-        path,
-    )
+    rows = balanced_questions([read_ground_truth(truth) for truth in truths], seed, per_type)
+    write_questions(rows, path)
     return path
 
 
@@ -140,16 +136,16 @@ def surface_table() -> list[str]:
 
 @click.command()
 @click.option(
-    "--per-room", "--each", default=120, show_default=True, help="Questions per room (8 rooms)."
+    "--per-type", default=15, show_default=True, help="Questions per room and type (8 rooms)."
 )
 @click.option("--seeds", default=3, show_default=True, help="Runs per control.")
 @click.option("--size", default="128x96", show_default=True, help="View size in pixels.")
 @OUTPUT
-def main(per_room: int, seeds: int, size: str, output: Path | None) -> None:
+def main(per_type: int, seeds: int, size: str, output: Path | None) -> None:
     """Run the witness under every control condition, and compare them."""
     width, height = map(int, size.split("x"))
     with tempfile.TemporaryDirectory() as scratch:
-        questions = ask_bundled(Path(scratch) / "rooms", per_room)
+        questions = ask_bundled(Path(scratch) / "rooms", per_type)
 
         def run(views: str, seed: int) -> dict[str, Any]:
             click.echo(f"{views}, seed {seed}", err=True)
@@ -159,7 +155,7 @@ def main(per_room: int, seeds: int, size: str, output: Path | None) -> None:
         runs = {views: [run(views, seed) for seed in range(seeds)] for views in VIEWS}
     means = {views: np.mean([r[OFFICIAL_RAW] for r in results]) for views, results in runs.items()}
     lines = [
-        f"The bundled rooms, {8 * per_room} questions, {seeds} seeds, views of {size} pixels. VSI-Bench score in percent.",
+        f"The bundled rooms, at most {per_type} questions per room and type, {seeds} seeds, views of {size} pixels. VSI-Bench score in percent.",
         "",
         *table(
             ["`--views`", "score"], [[f"`{views}`", f"{mean:.1f}"] for views, mean in means.items()]

@@ -100,7 +100,7 @@ def scan_files(scans: tuple[Path, ...], folder: Path) -> Iterator[tuple[str, Pat
     ):
         yield path.stem, path
     for name, as_scan in (("made", False), ("made as scan", True)):
-        make_rooms(folder / name, MADE, seed=40, questions=0, as_scan=as_scan)
+        make_rooms(folder / name, MADE, seed=40, per_type=0, as_scan=as_scan)
         for path in sorted((folder / name).glob("*.ply")):
             yield f"{name} {path.stem.removeprefix('room')}", path
     for scan in scans:

@@ -269,13 +269,13 @@ def _share(values: FloatArray) -> float | None:
 
 @click.command()
 @click.option("--rooms", default=160, show_default=True, help="Rooms in the population.")
-@click.option("--questions", default=18, show_default=True, help="Questions per room.")
+@click.option("--per-type", default=2, show_default=True, help="Questions per room and type.")
 @click.option("--samples", "number", default=6000, show_default=True, help="Samples per size.")
 @click.option("--runs", help="Folder for rooms and runs; existing ones are reused.")
 @click.option("--hard-cases", is_flag=True, help="Print only the section about made-up scores.")
 @OUTPUT
 def main(
-    rooms: int, questions: int, number: int, runs: str | None, hard_cases: bool, output: Path | None
+    rooms: int, per_type: int, number: int, runs: str | None, hard_cases: bool, output: Path | None
 ) -> None:
     """Measure coverage and false-positive rate of the reported intervals and p-values."""
     if hard_cases:
@@ -285,7 +285,7 @@ def main(
         place = Path(runs or scratch)
         question_file = place / "rooms" / "questions.jsonl"
         if not question_file.is_file():
-            make_question_file(question_file.parent, rooms, SEED, questions)
+            make_question_file(question_file.parent, rooms, SEED, per_type)
         pairs = {
             name: [load_or_run(place, question_file, name, seed) for seed in (0, 1)]
             for name in ("witness", "random")

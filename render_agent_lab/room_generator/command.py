@@ -13,7 +13,7 @@ from render_agent.errors import SetupError, os_errors
 if TYPE_CHECKING:
     from render_agent.scans.room_ground_truth import RoomGroundTruth
 
-COUNT, SEED, QUESTIONS_PER_HOME, SPACING = 8, 1, 20, 0.07
+COUNT, SEED, PER_TYPE, SPACING = 8, 1, 3, 0.07
 QUESTIONS = "questions.jsonl"
 
 
@@ -21,7 +21,7 @@ def make_rooms(
     output: Path,
     count: int,
     seed: int,
-    questions: int,  # maximum number of questions per home; 0 writes none
+    per_type: int,  # maximum number of questions per home and type; 0 writes none
     spacing: float = SPACING,  # vertex spacing of floors in metres
     as_scan: bool = False,
 ) -> list[Path]:
@@ -35,10 +35,10 @@ def make_rooms(
     with os_errors(SetupError, f"write rooms to {output}"):
         output.mkdir(parents=True, exist_ok=True)
         truths = [make_room(output, seed, number, spacing, as_scan) for number in range(count)]
-        if questions:
-            write_questions(balanced_questions(truths, seed, questions), output / QUESTIONS)
+        if per_type:
+            write_questions(balanced_questions(truths, seed, per_type), output / QUESTIONS)
     files = [output / f"{truth.scene}{suffix}" for truth in truths for suffix in (".ply", ".json")]
-    return [*files, output / QUESTIONS] if questions else files
+    return [*files, output / QUESTIONS] if per_type else files
 
 
 def make_room(
@@ -69,11 +69,10 @@ def make_room(
     "--seed", type=click.IntRange(0), default=SEED, help="Seed; the same seed gives the same bytes."
 )
 @option(
-    "--questions",
-    "questions_per_home",
+    "--per-type",
     type=click.IntRange(0),
-    default=QUESTIONS_PER_HOME,
-    help="Maximum number of questions per home.",
+    default=PER_TYPE,
+    help="Maximum number of questions per home and type; 0 writes none.",
 )
 @option(
     "--spacing",
@@ -87,7 +86,7 @@ def make_room(
     help="Add noise, holes, unseen patches and colour drift, as in real scans.",
 )
 def make_rooms_command(
-    folder: str, count: int, seed: int, questions_per_home: int, spacing: float, as_scan: bool
+    folder: str, count: int, seed: int, per_type: int, spacing: float, as_scan: bool
 ) -> None:
     """Generate furnished rooms and questions about them.
 
@@ -100,6 +99,6 @@ def make_rooms_command(
     """
     from render_agent.util.display import count_noun
 
-    files = make_rooms(Path(folder), count, seed, questions_per_home, spacing, as_scan)
+    files = make_rooms(Path(folder), count, seed, per_type, spacing, as_scan)
     size = sum(path.stat().st_size for path in files) / 1e6
     click.echo(f"{count_noun(count, 'home')} in {folder}: {len(files)} files, {size:.1f} MB")

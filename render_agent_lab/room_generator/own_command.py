@@ -41,12 +41,17 @@ def make_questions_command(
       render-agent make-questions scans/*.ply --to scans/questions.jsonl
       render-agent --batch --benchmark scans/questions.jsonl --model MODEL
     """
+    from collections import Counter
     from pathlib import Path
 
     from render_agent.options import RunConfig
-    from render_agent.tasks.question_types import all_types, type_label, type_named
-    from render_agent_lab.room_generator.questions.balanced import generated_types
-    from render_agent_lab.room_generator.questions.own_rooms import questions_about, truth_of
+    from render_agent.tasks.question_types import type_label, type_named
+    from render_agent_lab.room_generator.questions.balanced import (
+        balanced_questions,
+        generated_types,
+    )
+    from render_agent_lab.room_generator.questions.draft import unused_labels
+    from render_agent_lab.room_generator.questions.own_rooms import truth_of
     from render_agent_lab.room_generator.write import write_questions
 
     target = Path(file)
@@ -64,14 +69,22 @@ def make_questions_command(
         kinds = [kind for kind in kinds if kind.name in names]
     config = RunConfig(batch=True, **frame)
     truths = [truth_of(Path(scan), config) for scan in scans]
-    rows, drafted = questions_about(truths, kinds, seed, per_type)
+    rows = balanced_questions(truths, seed, per_type, kinds)
     if not rows:
         raise UsageError("no question has an unambiguous answer. Add boxes of more objects.")
+    numbers: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        key = row["scene_name"], row["question_type"]
+        row |= {"id": f"{'-'.join(key)}-{numbers[key]}", "dataset": "own"}
+        numbers[key] += 1
     write_questions(rows, target)
-    for kind in all_types():
-        written = sum(row["question_type"] == kind for row in rows)
-        empty = [scene for scene, counts in drafted.items() if kind in counts and not counts[kind]]
-        if written or empty:
-            missing = f"; none is unambiguous in {', '.join(empty)}" if empty else ""
-            click.echo(f"{type_label(kind)}: {written}{missing}", err=True)
+    for kind in kinds:
+        empty = [truth.scene for truth in truths if not numbers[truth.scene, kind.name]]
+        need = "a floor plan" if kind.needs == "room" else "objects with an unambiguous answer"
+        missing = f"; none in {', '.join(empty)} (needs {need})" if empty else ""
+        written = sum(row["question_type"] == kind.name for row in rows)
+        click.echo(f"{type_label(kind.name)}: {written}{missing}", err=True)
+    for truth in truths:
+        for reason, labels in unused_labels(truth).items():
+            click.echo(f"{truth.scene}: not asked about ({reason}): {', '.join(labels)}", err=True)
     click.echo(file)

@@ -31,8 +31,9 @@ def write_truth(truth: RoomGroundTruth, path: Path) -> None:
 
 
 def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write rows in VSI-Bench's format, one JSON object per line."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    """Write rows in VSI-Bench's format, one JSON object per line; rows without an id are numbered."""
+    lines = (json.dumps({"id": number, **row}) + "\n" for number, row in enumerate(rows))
+    path.write_text("".join(lines), "utf-8")
 
 
 def ground_truth_of(home: Home, scene: str) -> RoomGroundTruth:

@@ -1,5 +1,6 @@
 """Generated homes of several kinds, built once per session."""
 
+import json
 import os
 import pickle
 
@@ -7,6 +8,7 @@ import numpy as np
 from filelock import FileLock
 from scipy.spatial import cKDTree
 
+from render_agent import bundled_rooms
 from render_agent_lab.room_generator.build import build_home
 from render_agent_lab.room_generator.write import ground_truth_of
 
@@ -33,6 +35,28 @@ def build_homes(folders):
 def truths_of(homes):
     """Return the ground truths of homes by (seed, number)."""
     return {key: ground_truth_of(home, f"home{key[0]}-{key[1]}") for key, home in homes.items()}
+
+
+def write_own_scans(folder, names):
+    """Link bundled rooms into a folder with nothing but boxes beside them; return the scans."""
+    scans = []
+    for name in names:
+        path = bundled_rooms()[name]
+        objects = json.loads(path.with_suffix(".json").read_text())["object_bbox"]
+        boxes = [
+            {
+                "label": label,
+                "center": box["centroid"],
+                "size": box["axesLengths"],
+                "yaw": float(np.degrees(np.arctan2(*box["normalizedAxes"][1::-1]))),
+            }
+            for label, group in objects.items()
+            for box in group
+        ]
+        scans.append(folder / path.name)
+        scans[-1].symlink_to(path.resolve())
+        (folder / f"{name}.boxes.json").write_text(json.dumps(boxes), "utf-8")
+    return scans
 
 
 def free_floor(truth, clearance=0.2, cell=0.05):

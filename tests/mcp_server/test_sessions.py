@@ -37,7 +37,7 @@ CALLS = {
         ("move", {"forward_meters": "far", "jump": True}),
         ("answer", {"answer": 4, "done": False}),
     ],
-    "27": [
+    "37": [
         ("measure", {"measure": [[0.5, 0.5]]}),
         ("look", {"view": "top"}),
         ("answer", {"answer": "Z", "done": True}),
@@ -59,7 +59,7 @@ def policy(questions, seed):
 
 
 def config(output, **options):
-    defaults = {"id": ("0", "27"), "image_size": (96, 72), "max_turns": 4, "batch": True}
+    defaults = {"id": ("0", "37"), "image_size": (96, 72), "max_turns": 4, "batch": True}
     defaults |= {"benchmark": "rooms", "engine": "mcp", "reply_protocol": "tools"}
     return RunConfig(output=str(output), **defaults | options)
 
@@ -133,7 +133,7 @@ def test_session_equals_the_run_of_a_policy_with_the_same_calls(tmp_path, type_i
     policy.write_text(
         f"import json\nfrom render_agent.dialogue.parsing.tool_calls import call_text\n{POLICY}"
     )
-    ids = ["--id", "0", "--id", "27", "--tools", "measure"]
+    ids = ["--id", "0", "--id", "37", "--tools", "measure"]
     scripted = ["--engine", "scripted", "--model", str(policy), "--reply-protocol", "tools"]
     words = ("--batch", *OPTIONS, *ids, *scripted, "--output", tmp_path / "run", "--quiet")
     code, _, err = type_in(*words, folder=tmp_path)
@@ -210,18 +210,18 @@ def test_failed_calls_take_no_turn(tmp_path):
     async def session():
         async with client_of(tmp_path) as client:
             failed = [await client.call_tool("look"), await client.call_tool("start", {"id": "x"})]
-            started = await client.call_tool("start", {"id": "27"})
+            started = await client.call_tool("start", {"id": "37"})
             failed.append(await client.call_tool("start", {"id": "0"}))
             await client.call_tool("answer", {"answer": "A", "done": True})
             failed.append(await client.call_tool("look"))
-            failed.append(await client.call_tool("start", {"id": "27"}))
+            failed.append(await client.call_tool("start", {"id": "37"}))
             return failed, started
 
     failed, started = run_in_thread(session())
     assert all(result.is_error for result in failed)
     assert "1 question left: 0" in texts(started)
     (folder,) = folders(tmp_path)
-    assert [line.question_id for line in RunData(folder).turns] == ["27"]
+    assert [line.question_id for line in RunData(folder).turns] == ["37"]
 
 
 @pytest.mark.parametrize("answer", [None, "4"])
@@ -250,7 +250,7 @@ def test_question_without_answer_ends_as_in_a_run(tmp_path, answer):
 def test_ground_truth_stays_in_the_server_until_the_session_ends(tmp_path):
     async def session():
         async with client_of(tmp_path) as client:
-            await client.call_tool("start", {"id": "27"})
+            await client.call_tool("start", {"id": "37"})
             result = await client.call_tool("answer", {"answer": "A", "done": True})
             (folder,) = folders(tmp_path)
             files = {file.name for file in folder.iterdir()}
@@ -261,7 +261,7 @@ def test_ground_truth_stays_in_the_server_until_the_session_ends(tmp_path):
     assert files.isdisjoint({"questions.jsonl", "results.json", "results.csv"})
     assert statuses == ["active", "answered"]
     has_score = {row["question_id"]: row["score"] is not None for row in results["questions"]}
-    assert has_score == {"0": False, "27": True}
+    assert has_score == {"0": False, "37": True}
     assert "correct" not in text.lower()
     assert "score" not in text.lower()
     (folder,) = folders(tmp_path)
@@ -299,9 +299,9 @@ def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path):
 
 def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tmp_path):
     async def session():
-        options = ("--id", "0", "--id", "27", "--sight-check", "off")
+        options = ("--id", "0", "--id", "37", "--sight-check", "off")
         async with Client(over_stdio(tmp_path, *options)) as client:
-            await client.call_tool("start", {"id": "27"})
+            await client.call_tool("start", {"id": "37"})
             await client.call_tool("answer", {"answer": "B", "done": True})
             await client.call_tool("start", {"id": "0"})
             await client.call_tool("look", {"rotation_angle_degrees": 30})
@@ -394,19 +394,19 @@ def test_concurrent_sessions_over_http(tmp_path):
     async def session(url):
         async with Client(url) as first, Client(url) as second:
             for client in (first, second):
-                await client.call_tool("start", {"id": "27"})
+                await client.call_tool("start", {"id": "37"})
             await first.call_tool("look", {"rotation_angle_degrees": 30})
             await second.call_tool("answer", {"answer": "A", "done": True})
             await first.call_tool("answer", {"answer": "B", "done": True})
             await second.call_tool("start", {"id": "0"})
 
-    ids = ["--id", "27", "--id", "0", "--sight-check", "off"]
+    ids = ["--id", "37", "--id", "0", "--sight-check", "off"]
     with http_server(tmp_path, *ids) as (url, token):
         run_in_thread(session(f"{url}?token={token}"))
     runs = [RunData(folder) for folder in folders(tmp_path)]
     states = [{state.id: (state.status, len(state.turns)) for state in run.states} for run in runs]
-    assert {"27": ("answered", 2), "0": ("active", 0)} in states
-    assert {"27": ("answered", 1), "0": ("failed", 0)} in states
+    assert {"37": ("answered", 2), "0": ("active", 0)} in states
+    assert {"37": ("answered", 1), "0": ("failed", 0)} in states
     assert len(states) == 2
     assert {run.record["engine"]["client"]["transport"] for run in runs} == {"http"}
 
@@ -465,13 +465,13 @@ def test_interrupted_server_records_the_session(tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_http_server_completes_its_sessions(tmp_path, number, code):
     """Clients that stay connected, with a question answered or in progress, do not keep a session open."""
-    ids = ["--id", "0", "--id", "27", "--sight-check", "off"]
+    ids = ["--id", "0", "--id", "37", "--sight-check", "off"]
     with http_process(tmp_path, *ids) as (process, url, token):
 
         async def session():
             async with Client(f"{url}?token={token}") as first, Client(f"{url}?token={token}") as second:  # fmt: skip
                 for client in (first, second):
-                    await client.call_tool("start", {"id": "27"})
+                    await client.call_tool("start", {"id": "37"})
                     await client.call_tool("answer", {"answer": "B", "done": True})
                 await second.call_tool("start")
                 process.send_signal(number)
@@ -484,5 +484,5 @@ def test_stopped_http_server_completes_its_sessions(tmp_path, number, code):
         assert (folder / "questions.jsonl").is_file()
         assert run.saved_results["counts"]["answered"] == 1
         statuses.append({state.id: str(state.status) for state in run.states})
-    assert {"27": "answered", "0": "active"} in statuses
-    assert {"27": "answered", "0": "failed"} in statuses
+    assert {"37": "answered", "0": "active"} in statuses
+    assert {"37": "answered", "0": "failed"} in statuses

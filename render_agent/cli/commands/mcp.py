@@ -58,7 +58,7 @@ def mcp_command(
 
     \b
     Examples:
-      render-agent mcp --benchmark rooms --id 27
+      render-agent mcp --benchmark rooms --id 37
       render-agent mcp --ply SCAN.ply --question "How many chairs are there?"
       render-agent mcp --benchmark rooms --limit 5 --http --port 8000
     """

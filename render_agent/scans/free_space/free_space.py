@@ -6,6 +6,7 @@ to 2 cm, usually to millimetres (see `surface_samples`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ from render_agent.scans.free_space.standing import (
     CLEARANCE_METRES,
     SLACK_METRES,
     farthest_point_sample,
+    free_level,
     free_place,
     standing_area,
     standing_places,
@@ -173,6 +175,21 @@ class FreeSpace:
             self.unmirrored_samples, self._unmirrored_clearances, self.bounds, self.floor, height
         )
         return self.mirror(places)
+
+    def walkable_floor(self, heights: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return a lattice of places, (x, y, 2) metres, and which are free at all heights above scanned floor, (x, y)."""
+        levels = [
+            free_level(
+                self.unmirrored_samples,
+                self._unmirrored_clearances,
+                self.bounds,
+                self.floor,
+                height,
+            )
+            for height in heights
+        ]
+        places = self.mirror(levels[0][0])[..., :2]
+        return places, np.logical_and.reduce([free for _, _, free in levels])
 
     def _clearances(self, places: FloatArray, max_distance: float = np.inf) -> FloatArray:
         """Return the distances, (n,) metres, to the nearest surface, or inf beyond `max_distance`."""

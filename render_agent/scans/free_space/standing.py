@@ -61,7 +61,7 @@ def standing_area(
     are only used if there are no others. If no place at this height is free, the place with the most clearance is
     returned.
     """
-    places, clearance, free = _free_level(
+    places, clearance, free = free_level(
         samples, clearances, bounds, floor, height, GENEROUS_METRES
     )
     if not free.any():
@@ -113,21 +113,20 @@ def standing_places(
     They are LATTICE_METRES apart, or more in very large scans. If none is free, the place with the most clearance is
     returned.
     """
-    reach = CLEARANCE_METRES + 2 * SLACK_METRES
-    places, _, free = _free_level(samples, clearances, bounds, floor, height, reach)
+    places, _, free = free_level(samples, clearances, bounds, floor, height)
     if not free.any():
         return _most_clear(clearances, bounds)[None]
     free_places: FloatArray = places[free]
     return free_places
 
 
-def _free_level(
+def free_level(
     samples: FloatArray,
     clearances: Clearances,
     bounds: FloatArray,
     floor: float,
     height: float,
-    reach: float,
+    reach: float = CLEARANCE_METRES + 2 * SLACK_METRES,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return a horizontal lattice of places, (x, y, 3) metres, their clearances, (x, y), and which are free, (x, y).
 

@@ -1,8 +1,9 @@
-"""Generates VSI-Bench questions about homes with known ground truth, balanced over their answers."""
+"""Generates VSI-Bench questions about rooms with known ground truth, balanced over their answers."""
 
 from __future__ import annotations
 
 import pkgutil
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -11,84 +12,71 @@ import numpy as np
 
 from render_agent.scans.room_ground_truth import DATASET, RoomGroundTruth
 from render_agent.tasks.question_type import QuestionType
-from render_agent.tasks.question_types import all_types, find_type
+from render_agent.tasks.question_types import all_types
 from render_agent_lab.room_generator.questions.draft import Draft
 
 
 def generated_types() -> list[QuestionType]:
-    """Return the types with a generator, in the order in which they are drawn for a room, repeatedly."""
-    kinds = (kind for kind in all_types().values() if kind.generator is not None)
-    return sorted(kinds, key=lambda kind: kind.rank)
+    """Return the types with a generator."""
+    return [kind for kind in all_types().values() if kind.generator is not None]
 
 
 def balanced_questions(
-    truths: Sequence[RoomGroundTruth], seed: int, per_room: int
+    truths: Sequence[RoomGroundTruth],
+    seed: int,
+    per_type: int,  # maximum number of questions per room and type
+    types: Sequence[QuestionType] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return questions in VSI-Bench's row format, at most `per_room` per home.
+    """Return questions in VSI-Bench's row format without ids, by room and type.
 
-    Homes keep their order, types follow VSI-Bench's mixture, ids count from 0. The result is deterministic, and
-    questions about a home do not depend on later homes.
+    Each room and type has its own random stream, and each type its own balance, so questions depend neither on later
+    rooms nor on the other types.
     """
-    balancer = Balancer()
-    for number, truth in enumerate(truths):
-        rng = np.random.default_rng((seed, number, 7))
-        drafts = _drafts(truth, rng)
-        for draft in balancer.choose(drafts, per_room, rng):
-            balancer.write(truth.scene, draft, rng)
-    return balancer.rows
-
-
-def _drafts(truth: RoomGroundTruth, rng: np.random.Generator) -> dict[str, list[Draft]]:
-    return {
-        kind.name: pkgutil.resolve_name(str(kind.generator))(truth, rng)
-        for kind in generated_types()
-    }
+    balancers = [Balancer(kind) for kind in types or generated_types()]
+    return [
+        row
+        for number, truth in enumerate(truths)
+        for balancer in balancers
+        for row in balancer.questions(truth, balancer.stream(seed, number), per_type)
+    ]
 
 
 class Balancer:
-    """The questions so far, and how often each answer and letter was correct."""
+    """How often each answer and letter of a question type was correct so far."""
 
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.answers: Counter[tuple[str, str]] = Counter()
-        self.letters: Counter[tuple[str, int, str]] = Counter()
+    def __init__(self, kind: QuestionType) -> None:
+        self.kind = kind
+        self._generate = pkgutil.resolve_name(str(kind.generator))
+        self._answers: Counter[str] = Counter()
+        self._letters: Counter[tuple[int, str]] = Counter()
 
-    def choose(
-        self, drafts: dict[str, list[Draft]], max_count: int, rng: np.random.Generator
-    ) -> list[Draft]:
-        """Choose drafts of all types in turn, preferring rare answers and objects not yet named."""
-        remaining = {
-            kind: [candidates[int(i)] for i in rng.permutation(len(candidates))]
-            for kind, candidates in drafts.items()
-        }
+    def stream(self, seed: int, room: int) -> np.random.Generator:
+        return np.random.default_rng((seed, room, zlib.crc32(self.kind.name.encode())))
+
+    def questions(
+        self, truth: RoomGroundTruth, rng: np.random.Generator, max_count: int
+    ) -> list[dict[str, Any]]:
+        """Return questions about a room, preferring rare answers and objects not yet named."""
+        drafts: list[Draft] = self._generate(truth, rng)
+        remaining = [drafts[int(index)] for index in rng.permutation(len(drafts))]
         named: Counter[str] = Counter()
-        chosen: list[Draft] = []
-        while len(chosen) < max_count and any(remaining.values()):
-            for kind in remaining:
-                if not remaining[kind] or len(chosen) == max_count:
-                    continue
-                best = min(remaining[kind], key=lambda draft: self._usage(draft, named))
-                remaining[kind].remove(best)
-                named.update(best.labels)
-                named[best.type + best.answer] += 2
-                self.answers.update(
-                    (best.type, part) for part in find_type(best.type).answer_parts(best.answer)
-                )
-                chosen.append(best)
-        return sorted(chosen, key=lambda draft: [*drafts].index(draft.type))
+        rows: list[dict[str, Any]] = []
+        while remaining and len(rows) < max_count:
+            draft = min(remaining, key=lambda draft: self._usage(draft, named))
+            remaining.remove(draft)
+            named.update(draft.labels)
+            self._answers.update(self.kind.answer_parts(draft.answer))
+            rows.append(self._row_of(truth.scene, draft, rng))
+        return rows
 
     def _usage(self, draft: Draft, named: Counter[str]) -> tuple[float, float]:
         """Return how often the draft's answer was correct and its objects were named; lower is better."""
-        parts = find_type(draft.type).answer_parts(draft.answer)
-        usage = sum(self.answers[draft.type, part] for part in parts) / max(len(parts), 1)
+        parts = self.kind.answer_parts(draft.answer)
+        usage = sum(self._answers[part] for part in parts) / max(len(parts), 1)
         mentions = sum(named[label] for label in draft.labels) / max(len(draft.labels), 1)
         return usage, mentions
 
-    def write(self, scene: str, draft: Draft, rng: np.random.Generator) -> None:
-        """Append a draft as a row."""
-        self.rows.append({"id": len(self.rows), **self.row_of(scene, draft, rng)})
-
-    def row_of(self, scene: str, draft: Draft, rng: np.random.Generator) -> dict[str, Any]:
+    def _row_of(self, scene: str, draft: Draft, rng: np.random.Generator) -> dict[str, Any]:
         """Return a draft as a row; the correct option gets the letter that was correct least often."""
         row: dict[str, Any] = {
             "dataset": DATASET,
@@ -112,8 +100,8 @@ class Balancer:
         count = len(draft.options)
         letters = [chr(ord("A") + index) for index in range(count)]
         order = [letters[int(index)] for index in rng.permutation(count)]
-        correct = min(order, key=lambda letter: self.letters[draft.type, count, letter])
-        self.letters[draft.type, count, correct] += 1
+        correct = min(order, key=lambda letter: self._letters[count, letter])
+        self._letters[count, correct] += 1
         wrong = [option for option in draft.options if option != draft.answer]
         wrong = [wrong[int(index)] for index in rng.permutation(count - 1)]
         texts = iter(wrong)

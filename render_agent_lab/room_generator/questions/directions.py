@@ -13,7 +13,7 @@ import numpy as np
 
 from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent.tasks.box_answers import BACK_DEGREES, bearing, quadrant, side
-from render_agent_lab.room_generator.questions.draft import Draft, only_labels
+from render_agent_lab.room_generator.questions.draft import Draft, is_overhead, only_labels
 
 MARGIN_DEGREES = 15.0  # minimum degrees between the answer and the border to another answer
 MIN_GAP_METRES = 0.3  # minimum metres between the closest points of any two of the three objects
@@ -95,8 +95,12 @@ def _triples(truth: RoomGroundTruth) -> Iterator[tuple[tuple[str, str, str], flo
         if float(np.hypot(*(objects[start].centre - objects[end].centre)[:2])) >= MIN_CENTRE_METRES
         and truth.apart(objects[start], objects[end]) >= MIN_GAP_METRES
     }
+    overhead = {name for name in names if is_overhead(truth, name)}
     for standing, facing, target in permutations(names, 3):
-        if {(standing, facing), (standing, target), (facing, target)} <= distant_pairs:
+        if (
+            standing not in overhead
+            and {(standing, facing), (standing, target), (facing, target)} <= distant_pairs
+        ):
             yield (
                 (standing, facing, target),
                 bearing(objects[standing].centre, objects[facing].centre, objects[target].centre),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from render_agent.scans.room_ground_truth import RoomGroundTruth
+from render_agent_lab.room_generator.floor_plan.walkway import HEAD
 
 # labels that people may confuse: a label is ambiguous if the home also has one of these
 AMBIGUOUS_LABELS = {
@@ -39,11 +40,27 @@ class Draft:
 def clear_labels(truth: RoomGroundTruth) -> list[str]:
     """Return the labels that are unambiguous in this home, sorted."""
     return sorted(
-        label
-        for label in truth.counts
-        if label not in EXCLUDED_LABELS
-        and not AMBIGUOUS_LABELS.get(label, set()) & truth.counts.keys()
+        truth.counts.keys() - {label for group in unused_labels(truth).values() for label in group}
     )
+
+
+def unused_labels(truth: RoomGroundTruth) -> dict[str, list[str]]:
+    """Return the labels that no question names, by reason."""
+    unused: dict[str, list[str]] = {}
+    for label in sorted(truth.counts):
+        if label in EXCLUDED_LABELS:
+            unused.setdefault("their extent is debatable", []).append(label)
+        elif others := sorted(AMBIGUOUS_LABELS.get(label, set()) & truth.counts.keys()):
+            reason = f"could be confused with {' or '.join(others)}"
+            unused.setdefault(reason, []).append(label)
+    return unused
+
+
+def is_overhead(truth: RoomGroundTruth, label: str) -> bool:
+    """Return True if one cannot stand by the only object with this label, because it hangs above head height."""
+    bottom = truth.only(label).box.bounds[0, 2]
+    floor = min(entry.box.bounds[0, 2] for entry in truth.objects)
+    return bool(bottom - floor > HEAD)
 
 
 def only_labels(truth: RoomGroundTruth) -> list[str]:

@@ -1,19 +1,19 @@
-"""Questions about rooms of the user's own, from the boxes of their objects."""
+"""Ground truth of rooms of the user's own, from the boxes of their objects."""
 
 from __future__ import annotations
 
-import pkgutil
-import zlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.errors import QuestionsError
 from render_agent.options import RunConfig
-from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.boxes import Array, OrientedBox
+from render_agent.scans.formats.load import load_scene
+from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import (
     AnnotatedObject,
     RoomGroundTruth,
@@ -21,8 +21,29 @@ from render_agent.scans.room_ground_truth import (
     read_ground_truth,
 )
 from render_agent.tasks.own_boxes import own_box_file, own_boxes
-from render_agent.tasks.question_type import QuestionType
-from render_agent_lab.room_generator.questions.balanced import Balancer
+from render_agent_lab.room_generator.floor_plan.walkway import footprint_distance
+
+# Heights above the floor, in metres, whose clearances together cover a walking person.
+BODY_METRES = (0.3, 0.6, 0.9, 1.2, 1.5, 1.7)
+
+SUPPORT_METRES = (
+    0.1  # an object stands on another if its bottom is at most this far from the other's top
+)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRoom(RoomGroundTruth):
+    """The boxes of a scan whose rooms and areas are unknown."""
+
+    scan: Path
+    config: RunConfig
+
+    def free_floor(self) -> tuple[Array, NDArray[np.bool_]]:
+        """Return a grid of places, (x, y, 2) metres in the frame of the scan file, and which are free to walk, (x, y)."""
+        up, unit = self.config.frame
+        scene = load_scene(self.scan, up=up, unit=unit)
+        places, free = FreeSpace.of(scene).walkable_floor(BODY_METRES)
+        return places + np.array(scene.origin)[:2], free
 
 
 def truth_of(scan: Path, config: RunConfig) -> RoomGroundTruth:
@@ -34,39 +55,29 @@ def truth_of(scan: Path, config: RunConfig) -> RoomGroundTruth:
         raise QuestionsError(
             f"{scan} has no object boxes. Write {scan.stem}.boxes.json next to it, or draw them with render-agent boxes."
         )
-    objects = [
-        _object(label, box)
-        for label, boxes in own_boxes(boxes_file, scan, config).items()
-        for box in boxes
+    boxes = [
+        (label, box)
+        for label, group in own_boxes(boxes_file, scan, config).items()
+        for box in group
     ]
-    return RoomGroundTruth(scan.stem, "scan", 0.0, 0.0, [], [], objects)
+    objects = [
+        AnnotatedObject(
+            label, box.centre, box.size, box.axes, label, 0, _support(box, [b for _, b in boxes])
+        )
+        for label, box in boxes
+    ]
+    return OwnRoom(scan.stem, "scan", 0.0, 0.0, [], [], objects, scan, config)
 
 
-def _object(label: str, box: OrientedBox) -> AnnotatedObject:
-    return AnnotatedObject(label, box.centre, box.size, box.axes, label, 0)
-
-
-def questions_about(
-    truths: Sequence[RoomGroundTruth],
-    types: Sequence[QuestionType],
-    seed: int,
-    per_type: int,  # maximum number of questions per room and type
-) -> tuple[list[dict[str, Any]], Mapping[str, Counter[str]]]:
-    """Return questions in VSI-Bench's row format, and by room the number of drafts of each type.
-
-    Each room and type has a random stream and balanced answers of its own, so that its questions do not depend on the other
-    types.
-    """
-    balancer, rows = Balancer(), []
-    drafted: dict[str, Counter[str]] = {}
-    for number, truth in enumerate(truths):
-        drafted[truth.scene] = Counter()
-        for kind in types:
-            rng = np.random.default_rng((seed, number, zlib.crc32(kind.name.encode())))
-            drafts = pkgutil.resolve_name(str(kind.generator))(truth, rng)
-            drafted[truth.scene][kind.name] = len(drafts)
-            for place, draft in enumerate(balancer.choose({kind.name: drafts}, per_type, rng)):
-                row = balancer.row_of(truth.scene, draft, rng)
-                name = f"{truth.scene}-{kind.name}-{place}"
-                rows.append({"id": name, **row, "dataset": "own"})
-    return rows, drafted
+def _support(box: OrientedBox, others: Sequence[OrientedBox]) -> int | None:
+    """Return the number of the box on which a box stands; None if it stands on the floor or hangs."""
+    bottom = box.corners[:, 2].min()
+    for number, other in enumerate(others):
+        is_below = abs(other.corners[:, 2].max() - bottom) <= SUPPORT_METRES
+        if (
+            other is not box
+            and is_below
+            and footprint_distance(other, box.centre[None, :2])[0] == 0
+        ):
+            return number
+    return None

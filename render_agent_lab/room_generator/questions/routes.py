@@ -12,13 +12,13 @@ from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.room_ground_truth import AnnotatedObject, RoomGroundTruth
 from render_agent.tasks.box_answers import bearing
 from render_agent_lab.room_generator.floor_plan.walkway import (
-    CELL,
     CLEARANCE,
     Walkway,
     footprint_distance,
     is_obstacle,
 )
-from render_agent_lab.room_generator.questions.draft import Draft, only_labels
+from render_agent_lab.room_generator.questions.draft import Draft, is_overhead, only_labels
+from render_agent_lab.room_generator.questions.own_rooms import OwnRoom
 
 ARRIVAL_METRES = 0.4  # metres from an object's footprint that count as having arrived
 MIN_LEG_METRES = 0.7  # metres, shortest leg
@@ -70,9 +70,7 @@ def turn_of(angle: float) -> str | None:
 def route_questions(
     truth: RoomGroundTruth, rng: np.random.Generator, max_drafts: int = 40
 ) -> list[Draft]:
-    """Return routes of one to three turns with straight legs that are free of furniture; none without known floors."""
-    if not truth.rooms:
-        return []
+    """Return routes of one to three turns with straight legs that are free of furniture."""
     walks = _Walks(truth, rng)
     drafts: dict[str, Draft] = {}
     for start in walks.starts():
@@ -98,15 +96,21 @@ class _Walks:
     def __init__(self, truth: RoomGroundTruth, rng: np.random.Generator) -> None:
         self.rng = rng
         self.destinations = [
-            truth.only(label) for label in only_labels(truth) if label not in EXCLUDED_LABELS
+            truth.only(label)
+            for label in only_labels(truth)
+            if label not in EXCLUDED_LABELS and not is_overhead(truth, label)
         ]
         self.destinations = [entry for entry in self.destinations if entry.support is None]
-        walkway = Walkway(truth.rooms, truth.ways)
-        self.centres = walkway.centres
-        self.free = walkway.free[CLEARANCE]
+        self.is_own = isinstance(truth, OwnRoom)
+        if isinstance(truth, OwnRoom):
+            self.centres, self.free = truth.free_floor()
+        else:
+            walkway = Walkway(truth.rooms, truth.ways)
+            self.centres, self.free = walkway.centres, walkway.free[CLEARANCE]
         for entry in truth.objects:
             if is_obstacle(entry.box, entry.kind, entry.support is not None):
                 self.free = self.free & (self._distance_to(entry.box) >= CLEARANCE)
+        self.cell = float(np.hypot(*(self.centres[1, 1] - self.centres[0, 0])) / np.sqrt(2))
 
     def _distance_to(self, box: OrientedBox) -> Array:
         flat = footprint_distance(box, self.centres.reshape(-1, 2))
@@ -128,7 +132,9 @@ class _Walks:
             position = positions[int(self.rng.integers(len(positions)))]
             ahead = facing.centre[:2] - position
             by_centres = facing.centre[:2] - entry.centre[:2]
-            if np.hypot(*by_centres) > 0.8 and np.hypot(*ahead) > 0.5:
+            # The rooms of an own scan are unknown, so one faces only what one can walk to.
+            is_in_view = not self.is_own or self._walk(position, facing) is not None
+            if np.hypot(*by_centres) > 0.8 and np.hypot(*ahead) > 0.5 and is_in_view:
                 yield RouteStop(position, entry, ahead, (), (entry, facing), ())
 
     def legs(self, stop: RouteStop) -> list[RouteStop]:
@@ -174,9 +180,9 @@ class _Walks:
         """Return the end of a straight walk towards an object; None if it is not next to the object."""
         offset = goal.centre[:2] - start
         length = float(np.hypot(*offset))
-        steps = np.arange(0, length, CELL / 2)
+        steps = np.arange(0, length, self.cell / 2)
         points = start + steps[:, None] * offset / max(length, 1e-9)
-        cells = np.floor((points - self.centres[0, 0]) / CELL + 0.5).astype(int)
+        cells = np.floor((points - self.centres[0, 0]) / self.cell + 0.5).astype(int)
         cells = np.clip(cells, 0, np.array(self.free.shape) - 1)
         is_free = self.free[tuple(cells.T)]
         stop = len(points) if is_free.all() else int(np.argmin(is_free))

@@ -9,13 +9,24 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from conftest import test_data
-from factories.homes import build_homes, footprint_distance, free_floor, truths_of
+from conftest import mostly_slow, test_data
+from factories.homes import (
+    build_homes,
+    footprint_distance,
+    free_floor,
+    truths_of,
+    write_own_scans,
+)
 from scipy.spatial import cKDTree
 
+from render_agent import bundled_rooms
+from render_agent.options import RunConfig
+from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.rooms import BUNDLED
 from render_agent.tasks.rows import question_from_row
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.questions.draft import AMBIGUOUS_LABELS
+from render_agent_lab.room_generator.questions.own_rooms import truth_of
 
 TYPES = {
     "object_counting",
@@ -35,17 +46,35 @@ def truths(tmp_path_factory):
     return truths_of(build_homes(tmp_path_factory))
 
 
-@pytest.fixture(scope="module")
-def rows(truths):
-    return balanced_questions(list(truths.values()), 3, 24)
+@pytest.fixture(
+    scope="module", params=mostly_slow(["generated", "own", "500 own"], "generated", "own")
+)
+def rooms(request):
+    """The source of the questions: generated homes, or scans with nothing but boxes beside them."""
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def by_scene(truths):
-    return {truth.scene: truth for truth in truths.values()}
+def by_scene(rooms, truths):
+    """The exact ground truth by scene; make-questions knows only its boxes in own rooms."""
+    if rooms == "generated":
+        return {truth.scene: truth for truth in truths.values()}
+    scenes = ("room01", "room06") if rooms == "own" else bundled_rooms()
+    return {scene: read_ground_truth(BUNDLED / f"{scene}.json") for scene in scenes}
 
 
-def of_type(rows, kind, at_least=8):
+@pytest.fixture(scope="module")
+def rows(rooms, by_scene, tmp_path_factory):
+    if rooms == "generated":
+        return balanced_questions(list(by_scene.values()), 3, 3)
+    scans = write_own_scans(tmp_path_factory.mktemp("own"), by_scene)
+    own_truths = [truth_of(scan, RunConfig(batch=True)) for scan in scans]
+    own_rows = balanced_questions(own_truths, 3, 10)
+    assert len(own_rows) >= (100 if rooms == "own" else 500)
+    return own_rows
+
+
+def of_type(rows, kind, at_least=5):
     selected = [row for row in rows if row["question_type"] == kind]
     assert len(selected) >= at_least, kind
     return selected
@@ -85,23 +114,24 @@ def angle(stand, face, target):
     return (math.degrees(there - ahead) + 180) % 360 - 180
 
 
-def test_all_types_but_appearance_order_are_asked(rows):
-    assert {row["question_type"] for row in rows} == TYPES
+def test_all_types_but_appearance_order_are_asked(rows, rooms):
+    needs_a_plan = set() if rooms == "generated" else {"room_size_estimation"}
+    assert {row["question_type"] for row in rows} == TYPES - needs_a_plan
 
 
 def test_rows_have_the_benchmark_format(rows):
     real = json.loads(test_data("vsibench", "test.jsonl").read_text("utf-8").splitlines()[0])
     for row in rows:
-        assert row.keys() == real.keys() - {"pruned"}
-        assert question_from_row(row, "rooms", None).ground_truth == row["ground_truth"]
-    assert [row["id"] for row in rows] == list(range(len(rows)))
+        assert row.keys() == real.keys() - {"pruned", "id"}
+        numbered = {"id": 0, **row}
+        assert question_from_row(numbered, "rooms", None).ground_truth == row["ground_truth"]
 
 
-def test_questions_are_deterministic(rows, truths):
+def test_questions_are_deterministic(truths):
     homes = list(truths.values())[:2]
-    repeated = balanced_questions(homes, 3, 24)
-    assert repeated == rows[: len(repeated)]
-    assert balanced_questions(homes, 4, 24) != repeated
+    repeated = balanced_questions(homes, 3, 3)
+    assert repeated == balanced_questions([*truths.values()], 3, 3)[: len(repeated)]
+    assert balanced_questions(homes, 4, 3) != repeated
 
 
 def test_questions_are_not_repeated(rows):
@@ -125,7 +155,7 @@ def test_sizes_are_the_longest_box_edge(rows, by_scene):
 
 
 def test_room_sizes_are_the_floor_area(rows, by_scene):
-    for row in of_type(rows, "room_size_estimation", at_least=len(by_scene)):
+    for row in [row for row in rows if row["question_type"] == "room_size_estimation"]:
         area = 0.0
         for room in by_scene[row["scene_name"]].rooms:
             for (ax, ay), (bx, by) in zip(room.corners, np.roll(room.corners, -1, 0), strict=True):
