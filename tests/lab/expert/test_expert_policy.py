@@ -136,7 +136,7 @@ def read_answer(question, reply):
 
 
 def test_dialogues_end_with_the_ground_truth_within_the_turn_limit(free):
-    assert free.results["counts"]["answered"] == len(free.questions) == 40
+    assert free.results["counts"]["answered"] == len(free.questions) == 50
     lengths, schema = set(), reply_schema(("ego", "top", "around"))
     for question, turns, replies in free.replies():
         *moves, answer = replies
@@ -178,7 +178,7 @@ def test_expert_recovers_from_wrong_turns(free):
 def test_schedule_does_not_change_transcripts(free, tmp_path):
     other = Run(tmp_path, max_batched_turns=0, batch_size="3", scene=("room05",))
     assert other.turns == {name: free.turns[name] for name in other.turns}
-    assert len(other.turns) == 20
+    assert len(other.turns) == 25
 
 
 @pytest.mark.slow

@@ -157,12 +157,12 @@ def test_dialogues_are_side_by_side(page, runs, comparison_page):
 
 def test_cause_is_shown_for_the_wrong_run(page, tmp_path):
     runs = [
-        run_rooms(tmp_path / model, id=("5", "6"), model=model).path
+        run_rooms(tmp_path / model, id=("10", "14"), model=model).path
         for model in ("random", "oracle")
     ]
     result = run_cli("compare", *runs, "--page", tmp_path / "pages")
     assert result.exit_code == 0, result.output
-    for name in ("5", "6"):
+    for name in ("10", "14"):
         page.goto((tmp_path / "pages" / "questions" / f"{name}.html").as_uri())
         sides = page.locator(".side:has(.facts)").all()
         assert [side.locator(".facts .mark").inner_text() for side in sides] == ["wrong", "right"]

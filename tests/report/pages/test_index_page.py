@@ -153,12 +153,12 @@ def test_rows_show_the_last_view(page, report_with_views):
 def test_table_has_pages_of_100_rows(page, large_report):
     index, rows = large_report
     open_index(page, index)
-    assert len(rows) == 160
+    assert len(rows) == 196
     assert listed_ids(page) == ids(rows)[:100]
-    assert page.inner_text("#count") == "160 questions, 1 to 100 shown"
+    assert page.inner_text("#count") == "196 questions, 1 to 100 shown"
     page.click("#page-after")
     assert listed_ids(page) == ids(rows)[100:]
-    assert page.inner_text("#count") == "160 questions, 101 to 160 shown"
+    assert page.inner_text("#count") == "196 questions, 101 to 196 shown"
     assert page.is_disabled("#page-after")
     page.click("#page-before")
     assert listed_ids(page) == ids(rows)[:100]
@@ -178,7 +178,7 @@ def test_filters_select_rows(page, large_report):
             matching = [row for row in rows if row[column] == value]
             assert 0 < len(matching) < len(rows)
             assert listed_ids(page) == ids(matching)[:100]
-            assert page.inner_text("#count").startswith(f"{len(matching)} questions of 160")
+            assert page.inner_text("#count").startswith(f"{len(matching)} questions of 196")
         page.select_option(f"#filter select[name={column}]", "")
 
 
@@ -197,7 +197,7 @@ def test_filters_combine_with_search_and_reset(page, large_report):
     assert matching
     page.fill("#filter input", "no such words")
     assert listed_ids(page) == []
-    assert page.inner_text("#count") == "0 questions of 160"
+    assert page.inner_text("#count") == "0 questions of 196"
     page.click("#reset")
     assert listed_ids(page) == ids(rows)[:100]
 

@@ -31,14 +31,14 @@ THOUGHT = "It must be <b>behind</b> me."
 
 # replies to four questions about the first bundled room; the policy fails at question 17
 REPLIES = {
-    "3": [
+    "10": [
         {"reasoning": "On.", "forward_meters": 2, "view": "around"},
         {"rotation_angle_degrees": 90, "forward_meters": 2},
         {"view": 1},
         {"view": "top"},
         {"answer": "A", "done": True},
     ],
-    "4": [f"<think>{THOUGHT}</think>\n{HOSTILE}", {"answer": "B", "done": True}],
+    "11": [f"<think>{THOUGHT}</think>\n{HOSTILE}", {"answer": "B", "done": True}],
     "0": [{"answer": "3", "done": True}],
 }
 
@@ -63,7 +63,7 @@ def report(tmp_path_factory):
         "rooms",
         ScriptedEngine(FailingPolicy()),
         benchmark="rooms",
-        id=("0", "3", "4", "17"),
+        id=("0", "10", "11", "17"),
         max_turns=6,
     )
     return build_index(RunData(path)).parent
@@ -104,7 +104,7 @@ def numbers(text):
 
 
 def test_stops_match_the_poses(page, report, turn_lines):
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     image = page.locator(".map image")
     assert image.get_attribute("href") == "../plans/room00.png"
     _, size = plan_camera(report)
@@ -112,7 +112,7 @@ def test_stops_match_the_poses(page, report, turn_lines):
     assert numbers(image.get_attribute("width")) + numbers(image.get_attribute("height")) == [*size]
     circles = page.locator(".map .stop .place")
     centres = [[float(p.get_attribute(name)) for name in ("cx", "cy")] for p in circles.all()]
-    poses = [line["stood"]["position"] for line in turn_lines["3"]]
+    poses = [line["stood"]["position"] for line in turn_lines["10"]]
     assert np.allclose(centres, project_on_plan(report, poses), atol=0.051)
     assert page.locator(".map .stop text").all_text_contents() == ["1", "2", "3", "4", "5"]
     path = np.reshape(numbers(page.locator(".map .path").last.get_attribute("points")), (-1, 2))
@@ -120,9 +120,9 @@ def test_stops_match_the_poses(page, report, turn_lines):
 
 
 def test_wedges_match_the_fields_of_view(page, report, turn_lines):
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     wedges = page.locator(".map .wedge:not(.halo)")
-    logged = turn_lines["3"]
+    logged = turn_lines["10"]
     kinds = [[view["kind"] for view in line["views"]] for line in logged]
     assert kinds == [["top", "ego"], ["around"], ["ego"], ["ego"], ["top"]]
     dashed = ["map-only" in wedge.get_attribute("class") for wedge in wedges.all()]
@@ -152,8 +152,8 @@ def test_wedges_match_the_fields_of_view(page, report, turn_lines):
 
 
 def test_named_boxes_are_outlined(page, report):
-    page.goto(url_of(report, "3"))
-    diagnosis = diagnose_run(RunData(report.parent), 1)["3"]
+    page.goto(url_of(report, "10"))
+    diagnosis = diagnose_run(RunData(report.parent), 1)["10"]
     assert diagnosis.named
     assert {box.category for box in diagnosis.boxes} <= set(diagnosis.named)
     outlines = page.locator(".map .box:not(.halo)")
@@ -175,9 +175,9 @@ def test_named_boxes_are_outlined(page, report):
 
 
 def test_blocked_move_is_marked(page, report, turn_lines):
-    turn = turn_lines["3"][1]
+    turn = turn_lines["10"][1]
     assert " of 2 m forward" in turn["happened"]
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     bar = page.locator(".map .block")
     assert bar.count() == 1  # the other moves were not blocked
     assert bar.locator("title").text_content() == f"Turn 2: {turn['happened']}"
@@ -193,24 +193,24 @@ def test_blocked_move_is_marked(page, report, turn_lines):
 
 
 def test_turn_shows_reply_action_result_and_views(page, report, turn_lines):
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     first, second = page.locator("#turn-1"), page.locator("#turn-2")
     assert first.locator("h3").inner_text() == "Turn 1 of 6"
-    assert first.locator(".reply").text_content() == turn_lines["3"][0]["reply"]
-    assert json.loads(first.locator(".json").text_content()) == REPLIES["3"][0]
+    assert first.locator(".reply").text_content() == turn_lines["10"][0]["reply"]
+    assert json.loads(first.locator(".json").text_content()) == REPLIES["10"][0]
     descriptions = first.locator(".did dd").all_inner_texts()
     assert descriptions[0] == "move 2 m forward; show around"
-    assert descriptions[1] == turn_lines["3"][0]["happened"]
+    assert descriptions[1] == turn_lines["10"][0]["happened"]
     assert second.locator(".did dd").first.inner_text() == "turn 90° left; move 2 m forward"
     assert "batched, 4 requests in the batch" in first.inner_text()
-    tokens = turn_lines["3"][0]["tokens"]
+    tokens = turn_lines["10"][0]["tokens"]
     cost = f"{tokens['in']:,} input tokens, {tokens['out']} output tokens"
     assert cost in first.inner_text()
     images = page.locator(".view img")
     assert [p.get_attribute("alt").split(":")[0] for p in images.all()] == [
         f"View {n}" for n in (0, 1, 2, 3, 1, 4)
     ]
-    yaw = turn_lines["3"][0]["views"][1]["camera"]["yaw"]
+    yaw = turn_lines["10"][0]["views"][1]["camera"]["yaw"]
     assert f"yaw {yaw:.0f}°, pitch 0°" in images.nth(1).get_attribute("alt")
     assert {p.get_attribute("loading") for p in images.all()} == {"lazy"}
     assert {p.get_attribute("width") for p in images.all()} == {"96"}
@@ -218,8 +218,8 @@ def test_turn_shows_reply_action_result_and_views(page, report, turn_lines):
 
 
 def test_visibility_matches_the_diagnosis(page, report):
-    page.goto(url_of(report, "3"))
-    diagnosis = diagnose_run(RunData(report.parent), 1)["3"]
+    page.goto(url_of(report, "10"))
+    diagnosis = diagnose_run(RunData(report.parent), 1)["10"]
     for turn in diagnosis.turns:
         sightings = [sighting for sighting in turn.sightings if sighting.area > 0]
         rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
@@ -240,7 +240,7 @@ def test_visibility_matches_the_diagnosis(page, report):
 
 
 def test_thinking_is_collapsed_and_unreadable_replies_are_marked(page, report):
-    page.goto(url_of(report, "4"))
+    page.goto(url_of(report, "11"))
     turn = page.locator("#turn-1")
     assert turn.locator(".thinking pre").text_content() == THOUGHT
     assert not turn.locator(".thinking pre").is_visible()
@@ -248,7 +248,7 @@ def test_thinking_is_collapsed_and_unreadable_replies_are_marked(page, report):
     assert turn.locator(".thinking pre").is_visible()
     assert turn.locator(".reply").text_content() == HOSTILE
     assert turn.locator(".malformed .mark.wrong").count() == 1
-    assert page.title().startswith("Question 4")
+    assert page.title().startswith("Question 11")
 
 
 def test_failed_question_shows_its_error(page, report):
@@ -266,14 +266,14 @@ def test_keyboard_navigation(page, report):
     assert page.get_attribute("#before", "href") is None
     page.keyboard.press("p")
     page.keyboard.press("n")
-    page.wait_for_url("**/3.html")
+    page.wait_for_url("**/10.html")
     page.keyboard.press("2")
     assert page.evaluate("document.activeElement.id") == "turn-2"
     assert page.evaluate("document.getElementById('turn-2').getBoundingClientRect().top") < 100
     page.keyboard.press("ArrowRight")
-    page.wait_for_url("**/4.html")
+    page.wait_for_url("**/11.html")
     page.keyboard.press("p")
-    page.wait_for_url("**/3.html")
+    page.wait_for_url("**/10.html")
     page.keyboard.press("u")
     page.wait_for_url("**/index.html*")
     page.wait_for_selector("#table tbody tr")
@@ -281,13 +281,13 @@ def test_keyboard_navigation(page, report):
 
 def test_keyboard_navigation_follows_the_filter(page, report):
     filter_hash = "#type=relative+distance&sort=-turns"
-    page.goto(url_of(report, "3", filter_hash))
+    page.goto(url_of(report, "10", filter_hash))
     assert page.inner_text("#place") == "1 of 2 matching the filter"
     page.click(".map .stop[data-for=turn-2]")
     assert "sort=-turns" in page.url
     assert page.evaluate("document.activeElement.id") == "turn-2"
     page.keyboard.press("n")
-    page.wait_for_url("**/4.html#type=relative+distance&sort=-turns")
+    page.wait_for_url("**/11.html#type=relative+distance&sort=-turns")
     assert page.get_attribute("#after", "href") is None
     page.keyboard.press("u")
     page.wait_for_url("**/index.html#*")
@@ -295,7 +295,7 @@ def test_keyboard_navigation_follows_the_filter(page, report):
 
 
 def test_turn_and_map_are_highlighted_together(page, report):
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     highlighted = ".map .wedge.lit"
     assert page.locator(highlighted).count() == 0
     page.hover("#turn-2 h3")
@@ -315,7 +315,7 @@ def test_all_links_resolve(report):
 
 
 def test_images_enlarge_and_play_as_a_slide_show(page, report):
-    page.goto(url_of(report, "3"))
+    page.goto(url_of(report, "10"))
     files = page.locator("a.enlarge").evaluate_all("all => all.map(link => link.href)")
     assert len(files) == 6
     page.locator("a.enlarge").nth(2).focus()
@@ -337,7 +337,7 @@ def test_images_enlarge_and_play_as_a_slide_show(page, report):
     page.get_by_role("button", name="Pause").click()
     assert_accessible(page)
     film.get_by_role("button", name="Close").click()
-    assert url_of(report, "3") == page.url
+    assert url_of(report, "10") == page.url
 
 
 def test_wrong_answer_starts_with_its_cause(page, report):
@@ -356,7 +356,7 @@ def test_wrong_answer_starts_with_its_cause(page, report):
 @WIDTHS_AND_SCHEMES
 def test_accessibility(page, report, width, scheme):
     set_window(page, width, scheme)
-    for question_id in ("3", "17") if scheme == "dark" else ("3",):
+    for question_id in ("10", "17") if scheme == "dark" else ("10",):
         page.goto(url_of(report, question_id))
         assert_accessible(page, width)
 
@@ -393,9 +393,9 @@ def test_questions_without_a_scan(page, tmp_path):
 
 def test_preselected_views_are_on_the_map(page, tmp_path):
     page.emulate_media(reduced_motion="reduce")
-    folder = run_rooms(tmp_path, views="four", id=("3",), max_turns=2)
+    folder = run_rooms(tmp_path, views="four", id=("10",), max_turns=2)
     pages = build_pages(folder)
-    page.goto(url_of(pages, "3"))
+    page.goto(url_of(pages, "10"))
     (state,) = folder.states
     cameras = [view.camera for view in state.views if isinstance(view.camera, Camera)]
     assert len(cameras) == 4
