@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import click
 
 from render_agent import registry
@@ -67,7 +69,8 @@ def short_help(group: click.Group, context: click.Context) -> str:
         if command is not None:
             lines.append(f"  {name:<{INDENT}} {command.get_short_help_str(54).rstrip('.')}")
     other_commands = [name for name in registry.names("command") if name not in USUAL_COMMANDS]
-    lines.append(f"  also: {', '.join(other_commands)}")
+    also = f"  also: {', '.join(other_commands)}"
+    lines += wrap(also, 80, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join([*lines, "", "Every option: render-agent --help-all, or COMMAND --help"])
 
 
