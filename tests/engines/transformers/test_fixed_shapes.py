@@ -247,7 +247,7 @@ def test_other_requests_depend_on_the_dialogue_alone(results, loaded, monkeypatc
     """Workers and shards divide the questions among several engines, here two."""
     processor = loaded.inputs.processor
     monkeypatch.setattr(processor, "chat_template", "{{ tools }}" + processor.chat_template)
-    options = {"count": 4, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
+    options = {"count": 3, "turns": 2, "max_new_tokens": 6} | REQUESTS[kind]
     dialogues, logits, _ = results(**options)
     for schedule in ({"max_concurrent": 1}, {"most_rows": 2, "forget": True}):
         other, other_logits, _ = results(**schedule, **options)

@@ -150,7 +150,7 @@ def test_targets_look_like_no_other_place():
     scene = load_scene(BUNDLED / "room02.ply")
     room = TargetRoom(scene, FreeSpace.of(scene), None, make_renderer())
     place = room.places[0]
-    rows = [row for row in ROWS if row["scene_name"] == "room02"]
+    rows = [row for row in ROWS if row["scene_name"] == "room02"][::2]
     assert all(room.is_distinct(camera_at(row["ground_truth"])) for row in rows)
     assert all(room.has_content(camera_at(row["ground_truth"])) for row in rows)
     # A bare wall, from any place, is neither.
@@ -165,7 +165,7 @@ def test_targets_look_like_no_other_place():
 def test_command_writes_the_tiers_of_a_scan(tmp_path, type_in):
     scan = tmp_path / "room05.ply"
     scan.symlink_to((BUNDLED / "room05.ply").resolve())
-    options = ("--to", tmp_path / "views.jsonl", "--per-tier", "2", "--seed", "4")
+    options = ("--to", tmp_path / "views.jsonl", "--per-tier", "1", "--seed", "4")
     code, out, err = type_in("make-views", scan, *options, folder=tmp_path)
     assert (code, out.strip()) == (0, str(tmp_path / "views.jsonl"))
     rows = [json.loads(line) for line in (tmp_path / "views.jsonl").read_text().splitlines()]
