@@ -309,8 +309,16 @@ class RunConfig:
     )
     views: str = _dialogue(
         "free",
-        "Who chooses the views: the model (free), or a fixed policy that shows all views at once.",
-        part="view policy",
+        "Who chooses the views: the model (free), or a fixed policy that shows all views at once: {names}. recorded:32 shows"
+        " 32 images of the camera path recorded with the scan.",
+        metavar="NAME[:N]",
+        names="view policy",
+    )
+    frames: str | None = _dialogue(
+        None,
+        "Folder of recorded frames, DIR/SCENE/NAME.jpg, that --views recorded shows instead of renderings.",
+        metavar="DIR",
+        path="always",
     )
     image_stress: str = _dialogue(
         "real",

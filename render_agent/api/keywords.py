@@ -69,6 +69,7 @@ class RunOptions(TypedDict, total=False):
     field_of_view: float | None
     view_types: Texts | None
     views: str | None
+    frames: Path | None
     image_stress: str | None
     tools: str | None
     reply_protocol: str | None

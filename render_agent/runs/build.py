@@ -178,7 +178,8 @@ class Parts:
             "asks_confidence": config.confidence == "on",
         }
         if self.passive:
-            return Prompt(turns, field, self.opening_kinds, self.max_views, **replies)
+            kinds = self.opening_kinds or ("ego",)
+            return Prompt(turns, field, kinds, self.max_views, **replies)
         start = parse_start(config.start)
         # in a mirrored room, the requested position has different coordinates
         position = (
@@ -229,9 +230,9 @@ def build(config: RunConfig) -> Parts:
     names = () if default is None else config.verifier or default
     parts = Parts(
         config,
-        registry.load("view policy", config.views)(),
+        _make_part("view policy", "--views", config.views),
         stress,
-        _make_toolset(config.tools),
+        _make_part("toolset", "--tools", config.tools),
         agent,
         _parse_parts("verifier", names, own_scene=stress.shows_own_scene),
         _parse_parts("change", config.change),
@@ -241,12 +242,12 @@ def build(config: RunConfig) -> Parts:
     return parts
 
 
-def _make_toolset(text: str) -> Toolset:
+def _make_part(kind: registry.Kind, flag: str, text: str) -> Any:
+    """Create the part that an option names as NAME or NAME:ARGUMENT."""
     name, colon, argument = text.partition(":")
-    if name not in registry.names("toolset"):
-        raise UsageError(f"--tools: {registry.unknown('toolset', name)}")
-    toolset: Toolset = registry.load("toolset", name)(argument if colon else None)
-    return toolset
+    if name not in registry.names(kind):
+        raise UsageError(f"{flag}: {registry.unknown(kind, name)}")
+    return registry.load(kind, name)(argument if colon else None)
 
 
 def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:

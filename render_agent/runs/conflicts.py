@@ -102,6 +102,12 @@ def _check_views(parts: Parts) -> None:
         raise UsageError(
             f"--tools {config.tools} needs --views free and --image-stress real. Omit other values."
         )
+    shows_scene = stress.shows_own_scene and not stress.changes_ground_truth
+    if config.frames and not (parts.view_policy.is_video and shows_scene):
+        raise UsageError(
+            f"--frames shows the recorded images of --views recorded, not of --views {config.views} or --image-stress"
+            f" {config.image_stress}. Omit one of them."
+        )
     if parts.pose_faults.any and not parts.free:
         raise UsageError(
             f"--feedback {config.feedback} needs a model that moves: no pose is told otherwise. Omit it."

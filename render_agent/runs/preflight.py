@@ -149,7 +149,7 @@ def _provided_parts(
         yield "question type", name
     for verifier in parts.verifiers:
         yield "verifier", verifier.name
-    yield "view policy", config.views
+    yield "view policy", config.views.partition(":")[0]
     if not parts.engine.uses_model and parts.model_name in registry.package_names(
         "scripted policy"
     ):

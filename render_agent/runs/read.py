@@ -413,6 +413,7 @@ class RunData:
             marks=marks,
             reuse=reuse or self.record["engine"].get("reuse"),
             billing=self.parts.billing,
+            shows_video=self.parts.view_policy.is_video,
             reproducible=self._is_reproducible,
         )
         return run_results if sight is None else {**run_results, "sight_check": sight}

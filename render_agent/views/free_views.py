@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
 from typing import Self
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed, Place
@@ -22,6 +24,7 @@ from render_agent.dialogue.target import TARGET, TargetError
 from render_agent.dialogue.turn import Reading, Turn
 from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
+from render_agent.errors import RenderError, os_errors
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera
@@ -29,6 +32,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import type_of
+from render_agent.util.file_digests import sha256
 from render_agent.views.image_store import question_file, scene_file
 from render_agent.views.instruments import EXACT, Faults, chance_of, implied_answers, last_request
 from render_agent.views.provider import NextViews
@@ -302,11 +306,28 @@ class PolicyViews(FreeViews):
         space = self.scenes.space(state.question)
         start = self._start(state, space)
         views = self._views(state, start)
-        context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
-        policy_views = self.policy.additional_views(state.question, context)
+        policy_views = self._additional_views(state, start)
         additional = self._draw_additional(state, policy_views)
         seconds = time.perf_counter() - started_at
-        return self._with_scan(NextViews((*views, *additional), start, None, seconds), state)
+        shown = self._with_scan(NextViews((*views, *additional), start, None, seconds), state)
+        frames = {str(path): sha256(path) for path in policy_views.frames.values()}
+        notes = (*shown.scan, *policy_views.notes)
+        return replace(shown, scan=notes, scan_files={**shown.scan_files, **frames})
+
+    def _additional_views(self, state: QuestionState, start: Camera) -> AdditionalViews:
+        space = self.scenes.space(state.question)
+        context = ViewContext(state.scene, space, self.viewer.renderer, start, self.viewer.size)
+        return self.policy.additional_views(state.question, context)
+
+    def _restore_image(
+        self, state: QuestionState, turn: Turn, view: View, camera: Camera, trail: Sequence[Camera]
+    ) -> None:
+        if not self.images.is_saved(view.file, turn.sha256.get(view.file)):
+            frames = self._additional_views(state, turn.camera_before).frames
+            if isinstance(view.camera, Camera) and view.camera in frames:
+                frame = read_frame(frames[view.camera], self.viewer.size)
+                self.images.save(view.file, frame).result()
+        super()._restore_image(state, turn, view, camera, trail)
 
     def with_store(self, images: ImageSink) -> Self:
         provider = super().with_store(images)
@@ -329,12 +350,23 @@ class PolicyViews(FreeViews):
                 file = scene_file(scene, "ego", number)
             else:
                 file = question_file(state.id, 0, "ego", number)
-            image = self.viewer.ego(state.scene, camera)
-            self.images.save(file, image.image)
+            frame = additional.frames.get(camera)
+            if frame is None:
+                self.images.save(file, self.viewer.ego(state.scene, camera).image)
+            else:
+                self.images.save(file, read_frame(frame, self.viewer.size))
             views.append(View(offset + index, "ego", file, camera))
         if is_shared:
             self._shared[scene] = tuple(views)
         return tuple(views)
+
+
+def read_frame(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return a recorded image, cropped in the middle to the aspect of `size` (width, height) and scaled to it."""
+    from PIL import Image, ImageOps
+
+    with os_errors(RenderError, f"read the frame {path}"), Image.open(path) as image:
+        return np.asarray(ImageOps.fit(image.convert("RGB"), size, Image.Resampling.LANCZOS))
 
 
 def previewed_view(state: QuestionState) -> View | None:

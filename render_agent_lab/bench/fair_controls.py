@@ -56,7 +56,7 @@ Results = Mapping[str, Any]
 def ask_bundled(folder: Path, per_type: int, seed: int = 1) -> Path:
     """Generate questions about each bundled room; return their file, with links to the rooms next to it."""
     folder.mkdir(parents=True, exist_ok=True)
-    truths = sorted(BUNDLED.glob("room*.json"))
+    truths = sorted(BUNDLED.glob("room??.json"))
     for truth in truths:
         for file in (truth, truth.with_suffix(".ply")):
             (folder / file.name).symlink_to(file.resolve())

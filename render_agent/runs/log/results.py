@@ -60,6 +60,7 @@ def results(
     reuse: str | None = None,
     billing: Billing = UNPRICED,
     reproducible: bool | None = None,
+    shows_video: bool = False,
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
@@ -89,7 +90,7 @@ def results(
     ]
     return {
         "status": "partial" if partial or not complete else "complete",
-        "notes": [*caveats(turns), *notes, *_own_notes(states)],
+        "notes": [*caveats(turns), *notes, *_own_notes(states, shows_video)],
         "parser": parser,
         **scores,
         "official": official if complete else None,
@@ -173,7 +174,7 @@ def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
     }
 
 
-def _own_notes(states: Sequence[QuestionState]) -> list[str]:
+def _own_notes(states: Sequence[QuestionState], shows_video: bool) -> list[str]:
     status = Counter(state.status for state in states)
     reasons = (
         (status[Status.ACTIVE], "are still active: the run is unfinished"),
@@ -187,7 +188,7 @@ def _own_notes(states: Sequence[QuestionState]) -> list[str]:
         notes.append(
             f"{num_judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
         )
-    if any(state.question.type == ORDER for state in states):
+    if not shows_video and any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes
 

@@ -9,5 +9,6 @@ VIEW_POLICIES = {
     "top": "render_agent.views.view_policies.built_in:Top",
     "random-walk": "render_agent.views.view_policies.built_in:RandomWalkViews",
     "coverage": "render_agent.views.view_policies.coverage:CoverageViews",
+    "recorded": "render_agent.views.view_policies.recorded:RecordedViews",
     "tour": "render_agent.views.view_policies.tour:TourViews",
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from render_agent.dialogue.question import Question
@@ -38,6 +39,10 @@ class AdditionalViews:
     cameras: Sequence[Camera]
     shared: bool = True
     """True if all questions of the scene share these views."""
+    frames: Mapping[Camera, Path] = field(default_factory=dict)
+    """Recorded images to show instead of renderings, by camera."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the views for the log of the first turn."""
 
 
 class ViewChooser(Protocol):
@@ -84,6 +89,15 @@ class ViewPolicy(Choice):
     """True if all questions of a scene share their views."""
     description: ClassVar[str] = "{count}"
     """Description of the views for the caveat; `{count}` stands for e.g. "8 images"."""
+    is_video: ClassVar[bool] = False
+    """True if the views follow the recorded video, which questions about the order of appearance need."""
+    takes_argument: ClassVar[bool] = False
+    """True if the value of `--views` may have text after a colon."""
+
+    def __init__(self, argument: str | None = None) -> None:
+        self.text = self.name if argument is None else f"{self.name}:{argument}"
+        if argument is not None and not self.takes_argument:
+            raise UsageError(f"--views {self.name} takes no value. Omit the text after the colon.")
 
     def opening_kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
         """Return the types of the opening views, in order.
@@ -104,7 +118,7 @@ class ViewPolicy(Choice):
     def note(self, kinds: Sequence[str], max_turns: int) -> str | None:
         """Return the caveat reported with every score of a run; None if the model chooses its views."""
         words = self.description.format(count=count_noun(self.max_views(kinds, max_turns), "image"))
-        return f"views: {words}, not chosen by the model (--views {self.name})"
+        return f"views: {words}, not chosen by the model (--views {self.text})"
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> ViewChooser:
         """Return the policy for the views after the opening. Not called if the model chooses its views.
