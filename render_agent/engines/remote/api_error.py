@@ -150,19 +150,18 @@ class ApiError(Exception):
         else:
             message = error_message(self.body) or self.text
         reason = f"status {self.status}: {first_words(message, endpoint.secrets).rstrip('.')}"
-        if self.status in (401, 403) or self.meaning is Meaning.WRONG_KEY:
-            return f"{reason}; {endpoint.key_source}"
+        return "; ".join(filter(None, (reason, self._advice(endpoint))))
+
+    def _advice(self, endpoint: Endpoint) -> str:
+        meaning, path = self.meaning, endpoint.service.path
+        is_refused = self.status == 403 and meaning is None
+        if self.status == 401 or is_refused or meaning is Meaning.WRONG_KEY:
+            return endpoint.key_source
         if self.fault is Fault.TOO_LONG:
-            return f"{reason}; {SHORTER_PROMPTS}"
-        if self.meaning is not None and self.meaning.advice:
-            return f"{reason}; {self.meaning.advice}"
-        if (
-            self.status == 404
-            and endpoint.service.path
-            and not endpoint.url.endswith(endpoint.service.path)
-        ):
-            return f"{reason}; check whether the address must end in {endpoint.service.path}"
-        return reason
+            return SHORTER_PROMPTS
+        if self.status == 404 and meaning is None and not endpoint.url.endswith(path):
+            return f"check whether the address must end in {path}"
+        return "" if meaning is None else meaning.advice
 
     def report(self, endpoint: Endpoint) -> str:
         """Say what the server did with the request."""

@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
-from render_agent.dialogue.events import SHORTER_PROMPTS
-
 MAX_ERROR_CHARS = 10_000  # beginning of an error that is searched for phrases
 
 
@@ -122,10 +120,10 @@ class Meaning(Enum):
         "pass --engine-option result_images=false",
         r"function_?response\.parts\W+is not supported",
     )
-    REQUEST_TOO_LARGE = (Fault.TOO_LONG, SHORTER_PROMPTS, "request.?too.?large")
+    REQUEST_TOO_LARGE = (Fault.TOO_LONG, "", "request.?too.?large")
     TOO_LONG = (
         Fault.TOO_LONG,
-        SHORTER_PROMPTS,
+        "",
         "context.?(?:length|window|size|limit)",
         "context the overflows",  # LM Studio
         "(?:model|prompt|input|max(?:imum)?) length",
