@@ -33,6 +33,7 @@ from render_agent.score.comparison import (
 from render_agent.score.intervals import add_holm
 from render_agent.score.parsers import PARSERS
 from render_agent.score.power import plan
+from render_agent.score.reached_views import MEASURES, compare_views
 from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import OFFICIAL, asks_vsibench, score_name
 
@@ -45,6 +46,7 @@ POINTS = 10.0
 # key of a pair -> title of the table of its figures, and their labels
 COMPARED_FIGURES = {
     "beliefs": ("Beliefs after the last turn", BELIEF_LABELS),
+    "views": ("Reached views", {name: measure.label for name, measure in MEASURES.items()}),
     "answering": ("How it came to its answers", ANSWERING_LABELS | EVIDENCE_LABELS),
 }
 
@@ -73,7 +75,8 @@ def compare_runs(
     Each mapping has the figures of `compare_with_warnings`, the `options` that differ, `status`, `work`, `notes`, `facts`
     and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
     `other_verdicts` (those of other aggregate scores if they differ), `parsers` (differences with other parsers),
-    `score_by_images` over the questions that all runs have scored, `beliefs` if both runs have any, and `answering` if a dialogue had several turns.
+    `score_by_images` over the questions that all runs have scored, `beliefs` if both runs have any,
+    `answering` if a dialogue had several turns, and `views` if answers are poses.
     """
     first, *others = sides_of(runs)
     pairs = [
@@ -94,6 +97,7 @@ def compare_runs(
         figures = {
             "beliefs": _compare_beliefs(runs[0], run),
             "answering": compare_answering(runs[0].states, run.states),
+            "views": compare_views(runs[0].states, run.states),
         }
         pair.update({name: entries for name, entries in figures.items() if entries})
     for name in COMPARED_FIGURES:

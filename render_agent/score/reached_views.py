@@ -12,6 +12,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TargetError
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import StrictViewSuccess, ViewSuccess
+from render_agent.score.terms import Term, compare_terms
 from render_agent.tasks.question_types import sort_types
 
 TURN_MEASURES = ("success", "overlap", "position_metres", "heading_degrees")  # reported by turn
@@ -52,15 +53,15 @@ def success_by_path_length(errors: Sequence[TargetError]) -> float | None:
 
 MEASURES: Mapping[str, Measure] = {
     "success": Measure(
-        "success, 0.5 m and 30°", lambda errors: float(is_success(errors[-1])), True
+        "success, 0.5 m and 30° (%)", lambda errors: float(is_success(errors[-1])), True
     ),
     "success_strict": Measure(
-        "success, 0.25 m and 15°",
+        "success, 0.25 m and 15° (%)",
         lambda errors: float(errors[-1].is_within(*StrictViewSuccess.limits)),
         True,
     ),
-    "spl": Measure("success by path length (SPL)", success_by_path_length, True),
-    "overlap": Measure("overlap of visible surface", lambda errors: errors[-1].overlap, True),
+    "spl": Measure("success by path length, SPL (%)", success_by_path_length, True),
+    "overlap": Measure("overlap of visible surface (%)", lambda errors: errors[-1].overlap, True),
     "position_metres": Measure("position error (m)", lambda errors: errors[-1].position),
     "heading_degrees": Measure("heading error (°)", lambda errors: errors[-1].heading),
     "pitch_degrees": Measure("pitch error (°)", lambda errors: errors[-1].pitch),
@@ -90,6 +91,27 @@ def view_measures(states: Sequence[QuestionState]) -> dict[str, Any]:
         {"turn": turn, **_means(states, turn, names=TURN_MEASURES)} for turn in range(longest)
     ]
     return {"views": {**_means(states), "types": by_type, "by_turn": by_turn}}
+
+
+def compare_views(
+    a: Sequence[QuestionState], b: Sequence[QuestionState]
+) -> dict[str, dict[str, Any]]:
+    """Return the differences between the measures of two runs over the questions that both have scored."""
+    sides = [{s.id: s for s in states if s.target_errors and not s.active} for states in (a, b)]
+    shared = [(sides[0][name], sides[1][name]) for name in sides[0] if name in sides[1]]
+    differences = {}
+    for name, measure in MEASURES.items():
+        terms: list[list[Term]] = [[], []]
+        for pair in shared:
+            values = [measure.compute(state.target_errors) for state in pair]
+            question = pair[0].question
+            for side, value in zip(terms, values, strict=True):
+                if None not in values and value is not None:
+                    side.append(Term((question.dataset, question.scene), value))
+        entry = compare_terms(*terms, scale=100 if measure.is_share else 1)
+        if entry is not None:
+            differences[name] = entry
+    return differences
 
 
 def _means(

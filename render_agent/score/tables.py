@@ -105,10 +105,7 @@ def view_table(views: Mapping[str, Any]) -> PlainTable:
             digits = 1 if measure.is_share else 2
             low, high = entry["interval"] or (None, None)
             interval = NO_INTERVAL if low is None else f"{low:.{digits}f} … {high:.{digits}f}"
-            unit = " (%)" if measure.is_share else ""
-            table.add_row(
-                f"{measure.label}{unit}", str(entry["n"]), f"{entry['mean']:.{digits}f}", interval
-            )
+            table.add_row(measure.label, str(entry["n"]), f"{entry['mean']:.{digits}f}", interval)
     return table
 
 

@@ -54,6 +54,8 @@ def result_label(question: Question, answer: str | None, score: float | None) ->
         return "not scored"
     if question.answer_form == "letter":
         return "right" if score >= RIGHT else "wrong"
+    if question.answer_form == "pose":
+        return "reached" if score >= RIGHT else "not reached"
     points = f"{100 * score:.0f} %"
     if question.answer_form == "text":
         return points

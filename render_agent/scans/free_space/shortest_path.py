@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.free_space.free_space import ROUNDING_METRES, FreeSpace, Position
+from render_agent.scans.free_space.free_space import FreeSpace, Position
 
 FloatArray = NDArray[np.float64]
 
+MIN_STEP_METRES = 0.005  # moves of a camera that are smaller have no effect
 NUM_ENTRIES = 16  # lattice places near a position from which a path may start
 
 
@@ -32,8 +33,13 @@ class ShortestPaths:
         return None if path is None else float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
 
     def waypoints(self, start: Position) -> FloatArray | None:
-        """Return the places of the path, (n, 3) metres, from `start` to the goal; None if there is no path."""
+        """Return the places of the path, (n, 3) metres, from `start` to the goal; None if there is no path.
+
+        It is `start` alone if the goal is there.
+        """
         start = np.array(start, np.float64)
+        if np.linalg.norm(self.goal - start) < MIN_STEP_METRES:
+            return start[None]
         if self._is_free(start, self.goal):
             return np.array([start, self.goal])
         if not len(self.space.lattice.places):
@@ -51,7 +57,7 @@ class ShortestPaths:
             places.append(self.space.lattice.places[place])
             place = int(next_places[place])
         path = np.array([start, *places, self.goal])
-        is_step = np.linalg.norm(np.diff(path, axis=0), axis=1) > ROUNDING_METRES
+        is_step = np.linalg.norm(np.diff(path, axis=0), axis=1) > MIN_STEP_METRES
         return self._shorten(path[np.append(True, is_step)])
 
     @cached_property

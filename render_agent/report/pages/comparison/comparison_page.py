@@ -22,6 +22,7 @@ from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
+from render_agent.report.pages.maps.target_marks import target_path
 from render_agent.report.pages.page import (
     banners,
     copy_assets,
@@ -257,7 +258,8 @@ def _question(
         return None
     diagnosis = diagnoses.get(state.id)
     plan = plans.of(state, diagnosis)
-    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.parts)
+    target = target_path(state, run.scenes, run.config.image_size, run.config.field_of_view)
+    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.parts, target)
 
 
 def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> dict[str, Any]:

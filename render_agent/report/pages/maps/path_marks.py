@@ -103,7 +103,7 @@ def path_marks(
             area.place_number(pixel, camera.yaw),
             _circle(pixel)
             if "around" in kinds
-            else _wedge(pixel, camera.yaw, camera.horizontal_fov(*image_size)),
+            else field_of_view(pixel, camera.yaw, camera.horizontal_fov(*image_size)),
             not kinds,
             describe_pose(camera),
         )
@@ -184,7 +184,8 @@ def towards(pixel: Pixel, degrees: float, reach: float) -> Pixel:
     return pixel[0] + reach * math.cos(angle), pixel[1] - reach * math.sin(angle)
 
 
-def _wedge(pixel: Pixel, yaw: float, angle: float) -> str:
+def field_of_view(pixel: Pixel, yaw: float, angle: float) -> str:
+    """Return the wedge of a field of view, `angle` degrees wide, as an SVG path."""
     u, v = pixel
     edge, right = (towards(pixel, yaw + side * angle / 2, WEDGE_PIXELS) for side in (1, -1))
     return (

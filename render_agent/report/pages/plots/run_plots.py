@@ -96,6 +96,7 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     plots = (
         plot_turns(run),
         plot_images({"": run.results["score_by_images"]}),
+        plot_target_errors(run.results),
         plot_causes(run, originals),
         plot_visibility(run, originals),
         plot_coverage(run, originals),
@@ -264,11 +265,47 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
     )
 
 
+def plot_target_errors(results: Mapping[str, Any]) -> Plot | None:
+    """Plot the mean errors of the camera by turn; None if no answer is a pose."""
+    points = results.get("views", {}).get("by_turn", [])
+    if not points:
+        return None
+    curves = {
+        "position_metres": ("position error (m)", palette.BLUE, "o-"),
+        "heading_degrees": ("heading error (°)", palette.ORANGE, "s--"),
+    }
+
+    def paint(axes: Any) -> None:
+        turns = [point["turn"] for point in points]
+        for curve_axes, (name, (label, colour, mark)) in zip(
+            (axes, axes.twinx()), curves.items(), strict=True
+        ):
+            means = [point[name]["mean"] for point in points]
+            curve_axes.plot(turns, means, mark, color=colour, ms=4, label=label)
+            _band(curve_axes, turns, [point[name]["interval"] for point in points], colour)
+            start_at_zero(curve_axes)
+            curve_axes.set_ylabel(label)
+        label_curve_axes(axes, "turns taken", curves["position_metres"][0])
+
+    columns = ("success", "overlap", "position_metres", "heading_degrees")
+    return Plot(
+        "target-errors",
+        "Distance from the target by turn",
+        "Two curves by turn: the mean position error in metres, and the mean heading error in degrees.",
+        draw_svg(paint),
+        f"Means over questions; a dialogue that has ended counts with its last pose. {interval_note()}",
+        ("turns", "success (%)", "overlap (%)", "position error (m)", "heading error (°)"),
+        [(p["turn"], *(f"{p[name]['mean']:.1f}" for name in columns)) for p in points],
+    )
+
+
 def plot_causes(run: RunData, diagnoses: Diagnoses) -> Plot | None:
     """Plot the causes of high and low scores by type."""
     by_type: dict[str, Counter[Cause]] = defaultdict(Counter)
+    poses = {state.id for state in run.states if state.target_errors}  # they have no cause
     for question_id, diagnosis in diagnoses.items():
-        by_type[run.rows[question_id].type][diagnosis.cause] += 1
+        if question_id not in poses:
+            by_type[run.rows[question_id].type][diagnosis.cause] += 1
     present = [cause for cause in palette.CAUSES if any(c[cause] for c in by_type.values())]
     if set(present) <= {Cause.OPEN}:
         return None

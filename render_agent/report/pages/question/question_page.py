@@ -13,6 +13,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.diagnose import by_scene, num_processes
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
+from render_agent.report.pages.maps.target_marks import target_path
 from render_agent.report.pages.page import frame, neighbours, page_of, write_page
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.runs.build import Parts
@@ -74,11 +75,12 @@ def write_pages(
 
 
 def _write(task: PageTask) -> None:
-    scenes = task.parts.scenes(task.questions)
+    scenes, config = task.parts.scenes(task.questions), task.parts.config
     with closing(FloorPlanCache(task.folder, scenes, task.states)) as plans:
         for state in task.states:
             diagnosis = task.diagnoses.get(state.id)
             plan = plans.of(state, diagnosis)
+            target = target_path(state, scenes, config.image_size, config.field_of_view)
             before, after = task.adjacent[state.id]
             file, root = ("index.html", "") if task.about else (page_of(state.id), "../")
             write_page(
@@ -87,7 +89,7 @@ def _write(task: PageTask) -> None:
                 task.frame | task.about,
                 root=root,
                 images=f"{root}../",
-                q=QuestionView(state, row_of(state), diagnosis, plan, task.parts),
+                q=QuestionView(state, row_of(state), diagnosis, plan, task.parts, target),
                 before=before,
                 after=after,
             )

@@ -17,6 +17,7 @@ from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed, describe_action
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
+from render_agent.dialogue.target import TARGET
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.report.candidate_scores import (
@@ -43,6 +44,7 @@ from render_agent.report.pages.maps.path_marks import (
     describe_pose,
     path_marks,
 )
+from render_agent.report.pages.maps.target_marks import TargetMarks, TargetPath, target_marks
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.sentences.causes import (
     compare_answers,
@@ -93,6 +95,7 @@ class QuestionView:
     plan: ScenePlan | None
     """Floor plan of its scene; None if it has no poses."""
     parts: Parts
+    target: TargetPath | None = None
 
     @property
     def question(self) -> Question:
@@ -140,7 +143,7 @@ class QuestionView:
     @property
     def cause(self) -> str | None:
         """Description of the cause; None if it adds nothing to the result and the status."""
-        if self.diagnosis is None:
+        if self.diagnosis is None or self.question.answer_form == "pose":
             return None
         words = describe_cause(self.diagnosis, self.parts)
         is_result = words == HIGH_SCORE and self.outcome == "right"  # not if the room is mirrored
@@ -196,6 +199,18 @@ class QuestionView:
         if self.plan is None:
             return None
         return path_marks(self.state, self.plan, self.size, self.diagnosis, passive=self.passive)
+
+    @property
+    def target_marks(self) -> TargetMarks | None:
+        """Overlay of the target on the floor plan."""
+        if self.plan is None or self.target is None:
+            return None
+        return target_marks(self.target, self.plan, self.size)
+
+    @property
+    def target_image(self) -> str | None:
+        """File of the target image, relative to the run folder; None if it was not shown."""
+        return next((view.file for view in self.state.views if view.kind == TARGET), None)
 
     @property
     def candidates(self) -> dict[str, list[CandidateMark]]:
