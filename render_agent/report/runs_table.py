@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from render_agent.runs.inputs import question_inputs
@@ -16,7 +15,7 @@ from render_agent.score.intervals import add_holm, method_words
 from render_agent.score.means import AnswerScore
 from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, SCORE_NAMES, combine
 from render_agent.score.tables import (
-    dollars,
+    describe_cost,
     figure,
     format_signed,
     interval,
@@ -135,88 +134,41 @@ def _figures(side: Side, results: Sequence[Mapping[str, Any]]) -> Row:
     }
 
 
-def runs_table(
-    rows: Sequence[Row], baseline: str, title: str = "", *, wide: bool = False
-) -> PlainTable:
-    """Return the figures of all rows as a table for the terminal, with all columns if `wide`."""
-    has_cost = any("cost_usd" in row.get("per_question", {}) for row in rows)
-    columns = [*WIDE_COLUMNS, *([COST_COLUMN] if has_cost else [])] if wide else SHORT_COLUMNS
-    table = PlainTable(title, "run", *(head for head, _ in columns))
+def runs_table(rows: Sequence[Row], baseline: str, title: str = "") -> PlainTable:
+    """Return the figures of all rows as a table for the terminal."""
+    table = PlainTable(
+        title, "run", "questions", "score", "95 % CI", "difference", "95 % CI", "Holm p"
+    )
     notes: dict[str, list[str]] = {}
     for row in rows:
-        if row["status"] == NOT_STARTED:
-            cells = [NOT_STARTED] if wide else ["", NOT_STARTED]
-        else:
-            shown = row | {"is_baseline": row["label"] == baseline}
-            cells = [cell(shown) for _, cell in columns]
+        has_runs = row["status"] != NOT_STARTED
+        cells = _cells(row, row["label"] == baseline) if has_runs else ["", NOT_STARTED]
         table.add_row(row["label"], *cells)
-        for note in row["notes"]:
+        work = row.get("per_question", {}).get("turns")
+        means = [f"mean per question: {describe_cost(row['per_question'])}"] if work else []
+        for note in (*row["notes"], *means):
             notes.setdefault(note, []).append(row["label"])
-    caption = (
-        f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by"
-        f" question. p: {method_words()}, corrected for the number of rows by Holm's method."
-    )
-    if wide:
-        caption += (
-            f" CI: {method_words()}. Turns, images rendered, tokens, seconds (rendering + generating) and cost: mean per"
-            " question."
-        )
     lines = [
         f"- {note} ({'all runs' if len(labels) == len(rows) else '; '.join(labels)})"
         for note, labels in notes.items()
     ]
-    table.caption = "\n".join([caption, *lines])
+    table.caption = "\n".join([
+        f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by"
+        f" question. CI and p: {method_words()}; p is corrected for the number of rows by Holm's method.",
+        *lines,
+    ])  # fmt: skip
     return table
 
 
-def _score(row: Row) -> str:
-    """Return the score with the status, if it is not complete, and the number of failed questions."""
+def _cells(row: Row, is_baseline: bool) -> list[str]:
+    is_scored = row["scored"] == row["questions"]
     status = "" if row["status"] == COMPLETE else f" {row['status']}"
     failed = f" {row['failed']} failed" if row["failed"] else ""
-    return f"{figure(row['official_raw'])}{status}{failed}"
-
-
-def _difference(row: Row) -> str:
-    return "baseline" if row["is_baseline"] else format_signed(row.get("difference"))
-
-
-def _p(row: Row, name: str) -> str:
-    return "" if row.get(name) is None else probability(row[name])
-
-
-def _mean(row: Row, name: str) -> str:
-    """Return a mean per question; tokens that were not reported are 0 in old runs."""
-    value = row["per_question"].get(name)
-    if value is None or (name.startswith("tokens") and not row["per_question"].get("tokens_in")):
-        return "–"
-    return f"{value:,.{0 if value >= 100 else 1}f}"
-
-
-def _cost(row: Row) -> str:
-    work = row["per_question"]
-    return dollars(work["cost_usd"]) if "cost_usd" in work else "–"
-
-
-SHORT_COLUMNS: list[tuple[str, Callable[[Row], str]]] = [
-    ("questions", lambda row: str(row["questions"])),
-    ("score", _score),
-    ("difference", _difference),
-    ("Holm p", partial(_p, name="p_holm")),
-]
-WIDE_COLUMNS: list[tuple[str, Callable[[Row], str]]] = [
-    ("status", lambda row: str(row["status"])),
-    ("score", lambda row: figure(row["official_raw"])),
-    ("95 % CI", lambda row: interval_cell(row["official_raw_interval"])),
-    ("difference", _difference),
-    ("95 % CI", lambda row: interval(row.get("interval"))),
-    ("p", partial(_p, name="p")),
-    ("Holm p", partial(_p, name="p_holm")),
-    ("scored", lambda row: f"{row['scored']} of {row['questions']}"),
-    ("failed", lambda row: str(row["failed"])),
-    ("turns", partial(_mean, name="turns")),
-    ("images", partial(_mean, name="renders")),
-    ("tokens in", partial(_mean, name="tokens_in")),
-    ("tokens out", partial(_mean, name="tokens_out")),
-    ("seconds", partial(_mean, name="seconds")),
-]
-COST_COLUMN = ("cost", _cost)
+    return [
+        str(row["questions"]) if is_scored else f"{row['scored']} of {row['questions']}",
+        f"{figure(row['official_raw'])}{status}{failed}",
+        interval_cell(row["official_raw_interval"]),
+        "baseline" if is_baseline else format_signed(row.get("difference")),
+        interval(row.get("interval")),
+        "" if row.get("p_holm") is None else probability(row["p_holm"]),
+    ]

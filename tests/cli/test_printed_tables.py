@@ -64,7 +64,6 @@ COMMANDS = [
     ("doctor",),
     (*SWEEP, "--dry-run"),
     SWEEP,
-    (*SWEEP, "--wide"),
     ("audit", "questions.jsonl", "--folds", "2", "--to", "pruned.txt"),
     ("export", LONG, "--runs", "runs", "--format", "csv", "--to", "rows.csv", "--force"),
     ("export", LONG, "--runs", "runs", "--format", "messages", "--to", "messages", "--force"),

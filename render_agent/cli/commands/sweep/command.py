@@ -34,7 +34,6 @@ DISPLAY = ("json", "quiet", "verbose")
     params=[run_option(entry) for name, entry in OPTIONS.items() if name not in EXCLUDED_OPTIONS],
 )
 @click.argument("file", metavar="FILE.yaml", type=click.Path())
-@option("--wide", is_flag=True, help="Show all columns of the table.")
 @option("--dry-run", is_flag=True, help="List the runs; load no model and run no policy file.")
 @option("--allow-code", is_flag=True, help="Run the policies (.py) that FILE.yaml names.")
 @click.pass_context
@@ -42,15 +41,13 @@ def sweep_command(
     context: click.Context,
     /,
     file: str,
-    wide: bool,
     dry_run: bool,
     allow_code: bool,
     **options: Any,
 ) -> None:
     """Run a grid of options, one run per combination.
 
-    Prints the scores in a table and plots them. Run the command again to resume an interrupted sweep, or with --wide to
-    see the intervals and costs.
+    Prints the scores in a table and plots them. Run the command again to resume an interrupted sweep.
 
     \b
     Examples:
@@ -99,7 +96,7 @@ def sweep_command(
     if command_options.get("json"):
         document = {"name": plan.name, "baseline": plan.baseline, "cells": rows, "errors": errors}
         click.echo(printable_json({**document, "plot": plot and str(plot)}))
-    console.print(runs_table(rows, plan.baseline, plan.title, wide=wide))
+    console.print(runs_table(rows, plan.baseline, plan.title))
     if words := f"plot: {plot}" if plot else note:
         console.print(words, soft_wrap=True)
     for label, error in errors.items():
