@@ -298,14 +298,14 @@ class RunResults:
 
     def dialogue(self, question_id: str | int) -> Dialogue:
         """Return one question with its turns. Raises UsageError if the run has no such question."""
-        for state in self.folder.states:
+        for state in self.folder.dialogues:
             if state.id == str(question_id):
                 return Dialogue(self, state)
         raise UsageError(f"{self.name} has no question with the id {str(question_id)!r}")
 
     def dialogues(self) -> list[Dialogue]:
         """Return all questions with their turns, in the order of the run."""
-        return [Dialogue(self, state) for state in self.folder.states]
+        return [Dialogue(self, state) for state in self.folder.dialogues]
 
     def diagnosis(self, processes: int | None = None) -> Mapping[str, Diagnosis]:
         """Diagnose all questions. From then on, the data frames include the diagnoses.
@@ -352,7 +352,7 @@ class RunResults:
         return Comparison(Figures(figures), tuple(reasons))
 
     def __len__(self) -> int:
-        return len(self.folder.states)
+        return len(self.folder.dialogues)
 
     def __repr__(self) -> str:
         score = (

@@ -10,7 +10,7 @@ from typing import Any
 from render_agent.beliefs.matching import RADIUS_METRES
 from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState, split_counterparts
+from render_agent.dialogue.state import QuestionState
 from render_agent.score.intervals import add_holm
 from render_agent.score.terms import Term, compare_terms, summarize_terms
 from render_agent.tasks.ground_truth import Facts
@@ -61,9 +61,8 @@ def belief_figures(
 ) -> dict[str, Any]:
     """Return the entry `beliefs` of `results.json`.
 
-    Counterparts are excluded. Questions whose scenes have no known facts count only in `without_truth`.
+    Questions whose scenes have no known facts count only in `without_truth`.
     """
-    states, _ = split_counterparts(states)
     questions = {state.id: state.question for state in states}
     probes_by_id = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in probes_by_id.values()), default=-1) + 1
@@ -99,8 +98,7 @@ def last_steps(
     states: Iterable[QuestionState], probes: Mapping[str, Sequence[ScoredProbe]]
 ) -> dict[str, ProbeStep]:
     """Return the last probe of each probed question by id; `probes` are results of `probes_of`."""
-    originals, _ = split_counterparts(states)
-    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in originals}
+    steps = {s.id: _step_at(s.question, probes.get(s.id, ()), len(s.turns)) for s in states}
     return {name: step for name, step in steps.items() if step is not None}
 
 

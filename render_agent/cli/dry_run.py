@@ -149,7 +149,7 @@ def dry_continue(output: Path, name: str, changes: Mapping[str, Any]) -> int:
     folder = find_run(output, name)
     parts, questions = preview_resume(folder, changes)
     config = parts.config
-    states = folder.states if folder.has_questions else []
+    states = folder.dialogues if folder.has_questions else []
     failed = sum(state.status is Status.FAILED for state in states)
     unfinished = failed + sum(state.active for state in states)
     unfinished += len(questions) - len(states)  # all of them if none was selected before

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from render_agent.dialogue.chat import Message, with_blocks
 from render_agent.dialogue.question import Change, Question
@@ -184,17 +184,3 @@ class QuestionState:
     def repairs(self) -> int:
         """Number of unreadable replies."""
         return sum(isinstance(turn.action, Malformed) for turn in self.turns)
-
-
-QuestionLike = TypeVar("QuestionLike", Question, QuestionState)
-
-
-def split_counterparts(
-    questions: Iterable[QuestionLike],
-) -> tuple[list[QuestionLike], list[QuestionLike]]:
-    """Split questions into original ones, which are scored, and their counterparts (`--change`)."""
-    originals: list[QuestionLike] = []
-    counterparts: list[QuestionLike] = []
-    for question in questions:
-        (originals if question.change is None else counterparts).append(question)
-    return originals, counterparts

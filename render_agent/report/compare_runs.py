@@ -60,7 +60,7 @@ def sides_of(runs: Sequence[RunData]) -> list[Side]:
             run.name if has_unique_names else str(run.path),
             run.results,
             fixed_options(run.config.to_json()) | {"model": run.model} | differing,
-            {state.id: question_inputs(run.record, state) for state in run.states},
+            {state.id: question_inputs(run.record, state) for state in run.dialogues},
             run.recorded.get("questions", {}),
         )
         for run, differing in zip(runs, files, strict=True)

@@ -136,7 +136,7 @@ TURN_COLUMNS = columns_of(TurnRow)
 
 def questions_with_progress(run: RunData) -> Iterator[tuple[QuestionState, Row]]:
     """Yield every question of a run with its row, with a progress bar."""
-    for state in track(run.states, f"exporting {run.name}"):
+    for state in track(run.dialogues, f"exporting {run.name}"):
         yield state, run.rows[state.id]
 
 

@@ -103,7 +103,7 @@ def _side(runs: Sequence[RunData], results: Sequence[Mapping[str, Any]]) -> Side
     for run, part in zip(runs, results, strict=True):
         suffix = f" seed {run.config.seed}" if len(runs) > 1 else ""
         rows += ({**row, "question_id": row["question_id"] + suffix} for row in part["questions"])
-        inputs |= {state.id + suffix: question_inputs(run.record, state) for state in run.states}
+        inputs |= {state.id + suffix: question_inputs(run.record, state) for state in run.dialogues}
     subset, files = {"subset": runs[0].config.subset}, runs[0].recorded.get("questions", {})
     return Side(" ".join(run.name for run in runs), {"questions": rows}, subset, inputs, files)
 

@@ -306,7 +306,7 @@ def log_finished(folder: RunData, name: str, say: Say) -> bool:
     """Log an existing run to a tracker, turn by turn; return False if the tracker failed."""
     states = [
         QuestionState(state.question, NO_SCENES, state.max_turns, blind=state.blind)
-        for state in folder.states
+        for state in folder.dialogues
     ]
     by_id = {state.id: state for state in states}
     observer = LoggingObserver(folder, states, [name], NullObserver(), say, overwrite=True)

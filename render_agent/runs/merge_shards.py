@@ -38,7 +38,7 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
     _check_inputs(shards)
     _check_coverage(shards)
     for shard in shards:
-        _ = shard.states  # raises if the shard's log is damaged
+        _ = shard.dialogues  # raises if the shard's log is damaged
     record = dict(shards[0].record)
     record |= {
         "config": config.to_json(),

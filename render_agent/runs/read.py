@@ -240,7 +240,7 @@ class RunData:
         """The caveat that images have been replaced or removed since the run."""
         digests = {
             image_path(self.path, file): digest
-            for state in self.states
+            for state in self.dialogues
             for turn in state.turns
             for file, digest in turn.sha256.items()
         }
@@ -310,9 +310,18 @@ class RunData:
         return lines
 
     @cached_property
-    def states(self) -> list[QuestionState]:
-        """The questions with their turns, in run order. Opens no scan."""
+    def dialogues(self) -> list[QuestionState]:
+        """The questions and their counterparts (`--change`) with their turns, in run order. Opens no scan."""
         return self.read_states()
+
+    @property
+    def states(self) -> list[QuestionState]:
+        """The questions without counterparts."""
+        return [state for state in self.dialogues if state.change is None]
+
+    @property
+    def counterparts(self) -> list[QuestionState]:
+        return [state for state in self.dialogues if state.change is not None]
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -320,7 +329,7 @@ class RunData:
         stress = self.parts.image_stress
         return {
             state.id: row_of(state, stress=stress, billing=self.parts.billing)
-            for state in self.states
+            for state in self.dialogues
         }
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
@@ -329,7 +338,7 @@ class RunData:
         """
         run = copy(self)
         run.name = name
-        run.states = [state for state in self.states if state.id in question_ids]
+        run.dialogues = [state for state in self.dialogues if state.id in question_ids]
         for part in ("rows", "results", "image_notes"):
             run.__dict__.pop(part, None)
         return run
@@ -389,7 +398,7 @@ class RunData:
     @cached_property
     def results(self) -> dict[str, Any]:
         """The results computed from the log, like `results.json`; also for an unfinished run."""
-        return self.score(self.states)
+        return self.score(self.dialogues)
 
     def score(
         self,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.dialogue.state import SCORED, QuestionState, split_counterparts
+from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.score.intervals import add_holm, ratio
 from render_agent.score.metrics import Metric
 from render_agent.score.questions import metric_of
@@ -197,13 +197,14 @@ def make_pair(original: QuestionState, counterpart: QuestionState) -> Counterpar
     )
 
 
-def find_pairs(states: Sequence[QuestionState]) -> list[CounterpartPair]:
-    """Return all pairs of a run in which both questions are done, in run order.
+def find_pairs(
+    states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
+) -> list[CounterpartPair]:
+    """Return all pairs in which both questions are done, in the order of the counterparts.
 
     Changes that only earlier versions supported are omitted.
     """
-    originals, counterparts = split_counterparts(states)
-    by_id = {state.id: state for state in originals}
+    by_id = {state.id: state for state in states}
     pairs = (
         make_pair(by_id[counterpart.change.original_id], counterpart)
         for counterpart in counterparts
@@ -214,14 +215,16 @@ def find_pairs(states: Sequence[QuestionState]) -> list[CounterpartPair]:
     return [pair for pair in pairs if pair is not None]
 
 
-def causal_results(states: Sequence[QuestionState]) -> Mapping[str, Any] | None:
+def causal_results(
+    states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
+) -> Mapping[str, Any] | None:
     """Return the entry `causal` of `results.json`; None for a run without counterparts.
 
     `left_out` counts the questions without a counterpart, by change and reason.
     """
-    if not split_counterparts(states)[1]:
+    if not counterparts:
         return None
     reasons: dict[str, dict[str, int]] = {}
     for (change, reason), number in left_out([state.question for state in states]).items():
         reasons.setdefault(change, {})[reason] = number
-    return {**causal_figures(find_pairs(states)), "left_out": reasons}
+    return {**causal_figures(find_pairs(states, counterparts)), "left_out": reasons}

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import split_counterparts
 from render_agent.score.intervals import MIN_SCENES, add_holm, make_estimates
 from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer, scored_question
@@ -73,11 +72,10 @@ def _default_guess(question: Question) -> str:
 
 def frequency_fit(selection: Sequence[Question]) -> Fit:
     """Return what the `frequency` baseline of a selection of questions is fitted on."""
-    originals = split_counterparts(selection)[0]
     whole = {name: published.n for name, published in published_answers().items()}
-    if Counter(question.type for question in originals) == whole:
+    if Counter(question.type for question in selection) == whole:
         return Fit.SAME_QUESTIONS
-    scenes = {_scene(q) for q in originals if q.ground_truth is not None}
+    scenes = {_scene(q) for q in selection if q.ground_truth is not None}
     return Fit.OTHER_SCENES if len(scenes) >= MIN_SCENES else Fit.PUBLISHED
 
 
@@ -115,10 +113,12 @@ def frequent_answers(
     questions: Sequence[Question], selection: Sequence[Question] | None = None
 ) -> dict[str, str]:
     """Return the answers of the `frequency` baseline by question id."""
-    selection = questions if selection is None else selection
+    selection = [
+        q for q in selection or questions if q.change is None
+    ]  # counterparts may use other units
     fit = frequency_fit(selection)
     by_type: dict[str, list[Question]] = {}
-    for question in split_counterparts(selection)[0]:  # counterparts may use other units
+    for question in selection:
         if question.ground_truth is not None:
             by_type.setdefault(question.type, []).append(question)
     guesses: dict[tuple[str, tuple[str, str]], str | None] = {}

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from render_agent.dialogue.reply import Point
-from render_agent.dialogue.state import QuestionState, split_counterparts
+from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Reading
 from render_agent.score.intervals import estimate_to_json, ratio
 from render_agent.score.questions import metric_of
@@ -30,19 +30,15 @@ def instrument_figures(states: Sequence[QuestionState]) -> dict[str, Any] | None
 
     All shares are of the questions that an instrument told something.
     """
-    originals = [
-        state for state in split_counterparts(states)[0] if any(t.readings for t in state.turns)
-    ]
-    if not originals:
+    states = [state for state in states if any(turn.readings for turn in state.turns)]
+    if not states:
         return None
     figures: dict[str, Any] = {
-        "questions": len(originals),
-        "readings": sum(len(turn.readings) for state in originals for turn in state.turns),
+        "questions": len(states),
+        "readings": sum(len(turn.readings) for state in states for turn in state.turns),
     }
     for name, judge in _JUDGES.items():
-        verdicts = [
-            (state, verdict) for state in originals if (verdict := judge(state)) is not None
-        ]
+        verdicts = [(state, verdict) for state in states if (verdict := judge(state)) is not None]
         scenes = [(state.question.dataset, state.question.scene) for state, _ in verdicts]
         estimate = ratio([float(verdict) for _, verdict in verdicts], scenes)
         if estimate is not None:

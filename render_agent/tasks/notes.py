@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import split_counterparts
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 
@@ -19,7 +18,7 @@ MISSING = "missing scans, questions skipped (--allow-missing)"
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Count the scenes with scans, with rooms built from annotations, and with neither."""
     kinds = Counter(
-        {(q.dataset, q.scene): _kind(q) for q in split_counterparts(questions)[0]}.values()
+        {(q.dataset, q.scene): _kind(q) for q in questions if q.change is None}.values()
     )
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
@@ -32,9 +31,9 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
         else [f"subset {config.subset} of VSI-Bench"]
     )
     if config.change:
-        originals, counterparts = split_counterparts(questions)
+        originals = [question for question in questions if question.change is None]
         notes.append(
-            f"{len(counterparts)} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
+            f"{len(questions) - len(originals)} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
         )
         questions = originals
     scenes = len({(question.dataset, question.scene) for question in questions})

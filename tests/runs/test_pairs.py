@@ -86,7 +86,7 @@ def test_score_excludes_counterparts(folder, tmp_path):
     assert not incomparable(Side("alone", results), Side("paired", with_pairs))
     assert "left_out" in (paired / "questions.jsonl").read_text()
     # progress during the run covers the same questions
-    states = RunData(paired).states
+    states = RunData(paired).dialogues
     score = scalars(states)["score"]
     assert score == pytest.approx(with_pairs["official_over_scored"]["score"])
     assert {state.id for state in states if score_of(state) is not None} == {
@@ -107,9 +107,11 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     path, results = play(
         folder, folder / "questions.jsonl", engine, output=str(tmp_path), **options
     )
-    states = {state.id: state for state in RunData(path).states}
+    states = {state.id: state for state in RunData(path).dialogues}
     result = diagnose_run(RunData(path), 1)
     assert result.keys() == states.keys()
+    assert all(state.change is None for state in RunData(path).states)
+    assert {s.id for s in (*RunData(path).states, *RunData(path).counterparts)} == states.keys()
 
     lamps = {name: next(box.centre for box in result[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip
     (edit,) = states["far-move-lamp"].question.change.edits
@@ -125,7 +127,7 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 
-    summary = summarize_diagnoses(list(states.values()), result, (640, 480))
+    summary = summarize_diagnoses(RunData(path).states, result, (640, 480))
     assert summary["all"]["questions"] == 3
     code, out, _ = type_in("show", path, "far-move-lamp", folder=tmp_path)
     assert code == 0
@@ -154,7 +156,7 @@ def test_pair_shares_its_start_and_is_reported_side_by_side(folder, tmp_path):
         assert f'href="questions/{name}.html"' in page
     assert lines["count-remove-lamp"]["views"][0]["file"] in page
     assert 'href="pairs.html"' in (tmp_path / "index.html").read_text()
-    state = next(state for state in run.states if state.id == "count-remove-lamp")
+    state = next(state for state in run.dialogues if state.id == "count-remove-lamp")
     part = QuestionView(state, run.rows[state.id], None, None, run.parts)
     assert "one lamp is removed" in question_html(frame(run), part)
     with (console := plain_console()).capture() as printed:

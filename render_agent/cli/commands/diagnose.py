@@ -40,9 +40,8 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
-    states = folder.states
-    diagnoses = diagnose_run(folder, processes, states)
-    figures = summarize_diagnoses(states, diagnoses, folder.config.image_size)
+    diagnoses = diagnose_run(folder, processes)
+    figures = summarize_diagnoses(folder.states, diagnoses, folder.config.image_size)
     if as_json:
         notes = {"notes": folder.scene_notes} if folder.scene_notes else {}
         document = {"reading": " ".join(contrast_sentences(figures)), **figures, **notes}

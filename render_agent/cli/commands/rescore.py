@@ -34,7 +34,7 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     from render_agent.util.sanitize import printable_json
 
     folder = find_run(Path(output), run)
-    results = folder.score(folder.states, parser)
+    results = folder.score(folder.dialogues, parser)
     if folder.finished:
         with closing(RunLog(folder.path)) as log:
             if parser == OFFICIAL:

@@ -107,7 +107,7 @@ def judge_run(
     from render_agent.score.questions import metric_of
 
     folder = find_run(output, run)
-    states = folder.states
+    states = folder.dialogues
     if not any(metric_of(state.question).needs_judge for state in states):
         raise UsageError(f"{folder.name} has no free-text questions (metric llm-match) to judge")
     config = engine_config(context, engine)

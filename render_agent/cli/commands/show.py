@@ -106,7 +106,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     for words in (question.text, *question.options):
         console.print(words)
     lines = [line for line in folder.turns if line.question_id == question_id]
-    state = next(state for state in folder.states if state.id == question_id)
+    state = next(state for state in folder.dialogues if state.id == question_id)
     score = score_of(state)
     console.print(f"answer: {in_words(question, state.answer)} ({STATUS_LABELS[state.status]})")
     truth = (

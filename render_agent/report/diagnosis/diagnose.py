@@ -57,7 +57,7 @@ def diagnose_run(
     show it (`--image-stress black`, `noise`, `shuffled`, or no images), only the camera path is diagnosed.
     """
     parts, cache = run.parts, _DIAGNOSED.setdefault(run, {})
-    states = run.states if states is None else states
+    states = run.dialogues if states is None else states
     progress = {state.id: (len(state.turns), state.status) for state in states}
     pending = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
     questions = [state.question for state in pending]

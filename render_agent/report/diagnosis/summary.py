@@ -8,7 +8,7 @@ from statistics import fmean as mean
 from typing import Any
 
 from render_agent.beliefs.scored_probe import ScoredProbe
-from render_agent.dialogue.state import QuestionState, split_counterparts
+from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.report.sentences.contrasts import contrasts
 from render_agent.score.intervals import estimate_to_json, ratio
@@ -27,37 +27,25 @@ def summarize_diagnoses(
     diagnoses: Mapping[str, Diagnosis],
     size: tuple[int, int],  # width and height of the images in pixels
 ) -> dict[str, Any]:
-    """Summarize the diagnoses of a run without counterparts: over `all` questions, by type in `types`, `contrasts`,
-    `beliefs`.
+    """Summarize the diagnoses of questions: over `all`, by type in `types`, `contrasts`, `beliefs`.
 
     `causes` counts questions by cause. `seen` has the answers and the share of right ones, by whether all named objects were
     seen clearly. `coverage` is the mean share of visible surface by turn. `premature`, `blocked`, `returns` and `repairs` are
     totals; `metres` and `degrees` are means per question.
     """
-    originals = own_diagnoses(states, diagnoses)
-    original_states = [state for state in states if state.id in originals]
+    states = [state for state in states if state.id in diagnoses]
     by_type: dict[str, list[Diagnosis]] = {}
-    for state in original_states:
-        by_type.setdefault(state.question.type, []).append(originals[state.id])
-    scenes = {state.id: (state.question.dataset, state.question.scene) for state in original_states}
+    for state in states:
+        by_type.setdefault(state.question.type, []).append(diagnoses[state.id])
+    scenes = {state.id: (state.question.dataset, state.question.scene) for state in states}
     figures = {
         "all": _figures([diagnosis for group in by_type.values() for diagnosis in group]),
         "types": {name: _figures(group) for name, group in by_type.items()},
-        "contrasts": contrasts(originals.values(), scenes),
+        "contrasts": contrasts([diagnoses[state.id] for state in states], scenes),
     }
-    probed_rows = (
-        (state, originals[state.id], originals[state.id].belief) for state in original_states
-    )
+    probed_rows = ((state, diagnoses[state.id], diagnoses[state.id].belief) for state in states)
     belief_rows = [(s, d, belief) for s, d, belief in probed_rows if belief is not None]
     return figures | ({"beliefs": _belief_figures(belief_rows, size)} if belief_rows else {})
-
-
-def own_diagnoses(
-    states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]
-) -> dict[str, Diagnosis]:
-    """Return the diagnoses without those of counterparts, which no figure includes."""
-    original_ids = (state.id for state in split_counterparts(states)[0])
-    return {name: diagnoses[name] for name in original_ids if name in diagnoses}
 
 
 def _figures(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def write_inspect(run: RunData, file: Path, diagnoses: Diagnoses, *, embed: bool
                 started_at=started_at,
                 completed_at=_modification_time(results_file) if results_file.exists() else "",
                 model_usage=_by_model(
-                    run, _usage(turn for state in run.states for turn in state.turns)
+                    run, _usage(turn for state in run.dialogues for turn in state.turns)
                 ),
             ),
             samples=samples,
@@ -72,7 +72,7 @@ def _spec(run: RunData, created: str) -> Any:
 
     config = run.config
     name = Path(config.benchmark).stem if config.batch else "question"
-    ids = [state.id for state in run.states]
+    ids = [state.id for state in run.dialogues]
     return EvalSpec(
         eval_id=_id("eval", run.name),
         run_id=_id("run", run.name),
@@ -98,7 +98,7 @@ def _spec(run: RunData, created: str) -> Any:
             "run": run.name,
             "fingerprint": run.record["fingerprint"],
             "notes": run.notes,
-            "adapted": adapted_fields(turn for state in run.states for turn in state.turns),
+            "adapted": adapted_fields(turn for state in run.dialogues for turn in state.turns),
         },
     )
 
@@ -117,8 +117,8 @@ def _results(run: RunData) -> Any:
         if value is not None
     }
     return EvalResults(
-        total_samples=len(run.states),
-        completed_samples=sum(not state.active for state in run.states),
+        total_samples=len(run.dialogues),
+        completed_samples=sum(not state.active for state in run.dialogues),
         scores=[
             EvalScore(
                 name=SCORER,

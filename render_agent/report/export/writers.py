@@ -58,7 +58,7 @@ class ExportOptions:
 
 def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
     """Export the questions of runs."""
-    if not any(run.states for run in runs):
+    if not any(run.dialogues for run in runs):
         raise UsageError("nothing to export: no questions are selected")
     for run in runs:
         _ = run.file_notes  # warns
@@ -83,7 +83,7 @@ def _is_folder(runs: Sequence[RunData], form: str, to: Path) -> bool:
         return False
     if to.suffix not in FILE_ENDINGS[form]:
         return True
-    count = len(runs) if form == "inspect" else sum(len(run.states) for run in runs)
+    count = len(runs) if form == "inspect" else sum(len(run.dialogues) for run in runs)
     if count > 1:
         noun = "runs" if form == "inspect" else "questions"
         raise UsageError(f"--to {to} is a single file, but {count} {noun} are selected. Pass a folder.")  # fmt: skip
@@ -128,14 +128,14 @@ def _inspect(runs: Sequence[RunData], to: Path, options: ExportOptions, *, folde
     for run in runs:
         with replacing(to / f"{run.name}.eval" if folder else to) as draft:
             write_inspect(run, draft, _diagnoses(run, options), embed=options.embed)
-    return count_noun(sum(len(run.states) for run in runs), "sample")
+    return count_noun(sum(len(run.dialogues) for run in runs), "sample")
 
 
 def _maps(runs: Sequence[RunData], to: Path) -> str:
     """Write ground-truth maps of the runs' scenes, on VSI-Bench's 10 × 10 grid and in metres."""
     facts: dict[str, Facts] = {}
     for run in runs:
-        questions = [state.question for state in run.states]
+        questions = [state.question for state in run.dialogues]
         for scene, scene_facts in run.facts(questions).items():
             other_facts = facts.setdefault(scene, scene_facts)
             if json_bytes(metric_map(other_facts)) != json_bytes(metric_map(scene_facts)):
@@ -161,7 +161,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
         # if another scene was shown, the boxes of the question's scene do not apply
         facts = run.facts(run.questions) if stress.shows_own_scene else {}
         run_folder = to / run.name if len(runs) > 1 else to
-        for state in track(run.states, f"writing recordings of {run.name}"):
+        for state in track(run.dialogues, f"writing recordings of {run.name}"):
             try:
                 scene = None if run.parts.blind else run.scenes.get(state.question)
             except SceneError:  # the recording is useful even without the scan
@@ -169,7 +169,7 @@ def _rerun(runs: Sequence[RunData], to: Path, *, folder: bool) -> str:
             scene_facts = facts.get(state.question.scene)
             with replacing(run_folder / f"{safe_name(state.id)}.rrd" if folder else to) as draft:
                 write_rerun(run.name, state, run.path, scene, scene_facts, run.config.image_size, draft)  # fmt: skip
-    return count_noun(sum(len(run.states) for run in runs), "recording")
+    return count_noun(sum(len(run.dialogues) for run in runs), "recording")
 
 
 def check_place(to: Path, runs: Sequence[Path], *, folder: bool, force: bool) -> None:

@@ -33,7 +33,7 @@ def build_report(
     diagnoses = diagnose_run(run, processes) if diagnose else {}
     with replacing_folder(run.path / REPORT) as pages:
         copy_assets(pages)
-        if run.config.batch or len(run.states) != 1:
+        if run.config.batch or len(run.dialogues) != 1:
             write_pages(run, diagnoses, pages, processes)
             write_index(run, diagnoses, pages)
         else:
@@ -43,7 +43,7 @@ def build_report(
 
 def missing_assets(run: RunData, pages: Path) -> list[str]:
     """Return warnings about unreadable scans and missing images."""
-    with_poses = [state for state in run.states if next(camera_poses(state), None)]
+    with_poses = [state for state in run.dialogues if next(camera_poses(state), None)]
     scenes = {state.question.scene for state in with_poses}
     no_plan = [s for s in scenes if not (pages / "plans" / f"{safe_name(s)}.png").is_file()]
     files = {file for state in with_poses for turn in state.turns for file in turn.image_files}

@@ -93,7 +93,7 @@ def contents(run: RunData, pages: Path) -> Iterator[tuple[str, bytes]]:
         content = path.read_bytes()
         is_text = name_in_report.parts[0] not in ("assets", "scenes3d") and path.suffix != ".png"
         yield f"{REPORT}/{name_in_report.as_posix()}", redact(content) if is_text else content
-    for file in sorted({file for state in run.states for turn in state.turns for file in turn.image_files}):  # fmt: skip
+    for file in sorted({file for state in run.dialogues for turn in state.turns for file in turn.image_files}):  # fmt: skip
         try:
             yield file, image_path(folder, file).read_bytes()
         except (OSError, RunLogError):  # missing, or outside the run folder

@@ -19,11 +19,11 @@ TEMPLATES = PACKAGE / "report" / "pages" / "templates"
 
 def banners(run: RunData) -> list[str]:
     """Return the banners on every page of a run that is running, interrupted, partial or a stress test."""
-    num_done = sum(not state.active for state in run.states)
+    num_done = sum(not state.active for state in run.dialogues)
     stamps = []
     if not run.finished:
         status = status_of_unfinished(run.path).upper()
-        stamps.append(f"{status}: {num_done} of {len(run.states)} questions done")
+        stamps.append(f"{status}: {num_done} of {len(run.dialogues)} questions done")
     if run.config.partial:
         stamps.append("PARTIAL: only a subset of the benchmark's questions")
     elif run.finished and run.results["status"] != "complete":

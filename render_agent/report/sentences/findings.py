@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
-from render_agent.report.diagnosis.summary import own_diagnoses
 from render_agent.report.pages.plots.run_plots import scene_of
 from render_agent.report.sentences.contrasts import TRAITS, contrast_sentence, contrasts
 from render_agent.runs.read import RunData
@@ -45,11 +44,9 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     the traits of answers with low scores with those of the others.
     """
     gains = score_gains(run)
-    original_diagnoses = own_diagnoses(run.states, diagnoses)
-    scenes = {name: scene_of(run.rows[name]) for name in original_diagnoses}
-    trait_finding = shared_trait(
-        contrasts(original_diagnoses.values(), scenes), original_diagnoses, scenes
-    )
+    diagnoses = {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
+    scenes = {name: scene_of(run.rows[name]) for name in diagnoses}
+    trait_finding = shared_trait(contrasts(diagnoses.values(), scenes), diagnoses, scenes)
     sentences = compare_score_with_baseline(gains), compare_types_with_baseline(gains)
     return [
         *(Finding(s) for s in sentences if s is not None),

@@ -67,8 +67,10 @@ def results(
     Counterparts count only in `causal`. `parser` reads the answers behind all scores and rows, except the scores named
     `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on` or servers.
     """
+    originals = [state for state in states if state.change is None]
+    counterparts = [state for state in states if state.change is not None]
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
-    selection = [state.question for state in states]
+    selection = [state.question for state in originals]
     by_mean = {
         main_mean(parser): scored_answers(scored_states, parser, marks=marks),
         OFFICIAL_RAW: scored_answers(scored_states, marks=marks),
@@ -82,8 +84,8 @@ def results(
         if can_score(state, marks)
     ]
     complete = all(state.status in SCORED for state in states)
-    causal, instruments = causal_results(states), instrument_figures(states)
-    answering = answering_figures(states)
+    causal, instruments = causal_results(originals, counterparts), instrument_figures(originals)
+    answering = answering_figures(originals)
     turns = [turn for state in states for turn in state.turns]
     rows = [
         row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
@@ -109,7 +111,7 @@ def results(
         ),
         **view_measures(scored_states),
         **({} if stress is None else stress.metrics(scored_states)),
-        **_beliefs(states, stress, facts),
+        **_beliefs(originals, stress, facts),
         **({} if causal is None else {"causal": causal}),
         **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),

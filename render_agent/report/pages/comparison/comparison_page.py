@@ -105,7 +105,7 @@ def write_comparison(
                 _head(run, letter)
                 | {
                     "page": _own_page(run, "index.html", folder),
-                    "questions": len(run.states),
+                    "questions": len(run.dialogues),
                     "scored": headline(run.results).n,
                     "took": _took(run),
                 }
@@ -204,7 +204,7 @@ def _write_changed(
 ) -> None:
     """Write one page per changed question, with its dialogue in every run."""
     ids = {change.question.id for change in changes}
-    states = [{state.id: state for state in run.states if state.id in ids} for run in runs]
+    states = [{state.id: state for state in run.dialogues if state.id in ids} for run in runs]
     diagnoses = [
         diagnose_run(run, states=list(run_states.values())) if diagnose else {}
         for run, run_states in zip(runs, states, strict=True)
@@ -214,7 +214,7 @@ def _write_changed(
     with ExitStack() as stack:
         plans = [
             stack.enter_context(
-                closing(FloorPlanCache(folder / _scene_set(run), run.scenes, run.states))
+                closing(FloorPlanCache(folder / _scene_set(run), run.scenes, run.dialogues))
             )
             for run in runs
         ]

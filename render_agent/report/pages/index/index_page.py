@@ -97,12 +97,12 @@ def write_linked_pages(
 def describe_run(run: RunData) -> list[tuple[str, str]]:
     """Return the properties of the run as (name, value)."""
     config, record = run.config, run.record
-    questions = [state.question.unchanged for state in run.states]
+    questions = [state.question.unchanged for state in run.dialogues]
     scenes = {(question.dataset, question.scene) for question in questions}
     width, height = config.image_size
     benchmark = [
         ("Benchmark", _benchmark(config)),
-        ("Questions", f"{len(run.states):,} in {count_noun(len(scenes), 'scene')}"),
+        ("Questions", f"{len(run.dialogues):,} in {count_noun(len(scenes), 'scene')}"),
     ]
     facts = [
         ("Model", run.model),
@@ -127,7 +127,7 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
     facts += cost_fact(run.parts, run.results).items()
     if work := run.results["totals"]["per_question"]:
         facts.append(("Mean per question", describe_cost(work)))
-    if elapsed := sum(elapsed_by_turn(run.states)):
+    if elapsed := sum(elapsed_by_turn(run.dialogues)):
         facts.append(("Elapsed time", format_duration(elapsed)))
     with suppress(UsageError, KeyError):  # too few scenes, or an old run without standard errors
         (half,) = (row for row in plan(run.results, 1, 0.8)["needs"] if row["correlation"] == 0.5)
@@ -189,7 +189,7 @@ def _turns(config: RunConfig) -> str:
 
 def table_rows(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[dict[str, Any]]:
     """Return one row per question, in the order of the run."""
-    return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.states]
+    return [_row(state, run.rows[state.id], diagnoses.get(state.id)) for state in run.dialogues]
 
 
 def _row(state: QuestionState, row: Row, diagnosis: Diagnosis | None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class PairsPage(ReportPage):
         causal = run.results.get("causal")
         if causal is None:
             return None
-        pairs = find_shown_pairs(run.states)
+        pairs = find_shown_pairs(run.dialogues)
         plot = plot_reactions(causal)
         write_plots(folder, [plot] if plot else [])
         order = list(VERDICTS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
-from render_agent.report.diagnosis.summary import own_diagnoses, summarize_diagnoses
+from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
@@ -92,7 +92,7 @@ class Share(NamedTuple):
 
 def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     """Return the plots of a run, omitting those without data."""
-    originals = own_diagnoses(run.states, diagnoses)
+    originals = {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
     plots = (
         plot_turns(run),
         plot_images({"": run.results["score_by_images"]}),
@@ -456,7 +456,7 @@ def plot_maps(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 def plot_time(run: RunData) -> Plot | None:
     """Plot the elapsed time by turn; None if it is not recorded."""
-    elapsed = elapsed_by_turn(run.states)
+    elapsed = elapsed_by_turn(run.dialogues)
     if not sum(elapsed):
         return None
 

@@ -51,7 +51,7 @@ def write_pages(
 ) -> None:
     """Write the question pages of a run."""
     index_variables = {} if facts is None else {"alone": facts}
-    variables, adjacent = frame(run), neighbours(state.id for state in run.states)
+    variables, adjacent = frame(run), neighbours(state.id for state in run.dialogues)
     tasks = [
         PageTask(
             run.parts,
@@ -66,10 +66,10 @@ def write_pages(
             {s.id: adjacent[s.id] for s in states},
             index_variables,
         )
-        for states in by_scene(run.states)
+        for states in by_scene(run.dialogues)
     ]
-    count = min(processes or num_processes(run.states), len(tasks) or 1)
-    with stage("writing pages", len(run.states)) as progress_bar:
+    count = min(processes or num_processes(run.dialogues), len(tasks) or 1)
+    with stage("writing pages", len(run.dialogues)) as progress_bar:
         for task, _ in zip(tasks, map_in_processes(_write, tasks, count), strict=True):
             progress_bar.advance(len(task.states))
 
