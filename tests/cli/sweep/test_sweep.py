@@ -125,8 +125,8 @@ def test_cost_is_printed_if_it_is_known(finished_sweep, tmp_path):
         arguments = ["sweep", str(file), "--output", str(output)]
         printed = CliRunner().invoke(cli, arguments, env={"COLUMNS": "300"}).output
         costs = [row["per_question"].get("cost_usd") for row in rows]
-        lines = [line for line in printed.splitlines() if "mean per question" in line]
-        assert lines
+        notes = " ".join(printed.split()).partition("plot: ")[0].split(" - ")
+        lines = [note for note in notes if note.startswith("mean per question")]
         assert ("$" in printed) == any(costs)
         for row, cost in zip(rows, costs, strict=True):
             assert (cost is not None) == (bool(costs[0]) and row["label"] == "model=random")
