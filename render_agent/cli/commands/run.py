@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,9 @@ def run_with_progress(
                     billing=run.parts.billing,
                 )
                 with logged(run, progress, display.warn, note) as observer:
-                    results = run.go(observer, _engine_maker(run, console, browser=browser))
+                    results = run.go(
+                        observer, _engine_maker(run, console, display.warn, browser=browser)
+                    )
         except BaseException:
             if run.log.exists:
                 line = f"Stopped; progress is saved. Resume with: {resume_command or continue_line(run)}"
@@ -101,13 +103,17 @@ def run_with_progress(
     return results
 
 
-def _engine_maker(run: Run, console: Console, *, browser: bool) -> EngineFactory:
-    """Return a function that creates the engine and announces the page of the human engine."""
-    if run.parts.engine.uses_model or not run.config.alone:
+def _engine_maker(
+    run: Run, console: Console, warn: Callable[[str], None], *, browser: bool
+) -> EngineFactory:
+    """Return a function that creates the engine, warns of failed checks, and announces the page of the human engine."""
+    if not run.config.alone:
         return make_engine
 
     def make(config: RunConfig, questions: Sequence[Question]) -> Engine:
         engine = make_engine(config, questions)
+        for caveat in (getattr(engine, "start_check", None) or {"caveats": ()})["caveats"]:
+            warn(caveat)
         if address := getattr(engine, "address", None):
             console.print(f"Answer in the browser: {address}", soft_wrap=True)
             if browser:

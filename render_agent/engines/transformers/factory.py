@@ -136,14 +136,14 @@ def build_checked_engine(
         engine.start_check = read_json(file, "Delete it.")
         return engine
     engine, record = check_start(engine, partial(plain_engine, loaded, batch_size, options))
-    engine.start_check = record
+    engine.start_check = {**record, "device": conditions.get("device")}
     if record["caveats"]:
         LOG.warning("%s", "; ".join(record["caveats"]))
         if reproducible:
             _require_composition(engine)
     elif file is not None and record["complete"]:
         with suppress(RunLogError):  # the check is repeated next time
-            atomic_write(file, json_bytes(record), durable=False)
+            atomic_write(file, json_bytes(engine.start_check), durable=False)
     return engine
 
 

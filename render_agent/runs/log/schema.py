@@ -82,6 +82,7 @@ class StartCheckRecord(TypedDict):
     tolerance: Number
     complete: bool
     caveats: list[str]
+    device: dict[str, Any] | None
 
 
 class Record(TypedDict):

@@ -238,6 +238,8 @@ def test_model_replicas_match_a_single_process(tmp_path, ray):
     reference = play(rooms(tmp_path, **options))
     path = play(rooms(tmp_path / "replicas", **options, devices=("cpu", "cpu")))
     assert_equal(path, reference)
+    (check,) = RunData(path).start_checks  # that of both workers
+    assert check["caveats"] == []
     replies = {turn["reply"] for turns in transcripts(path).values() for turn in turns}
     assert len(replies) > 1
 
