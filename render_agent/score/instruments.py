@@ -10,8 +10,8 @@ from typing import Any
 from render_agent.dialogue.reply import Point
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Reading
-from render_agent.score.intervals import estimate_to_json, ratio
 from render_agent.score.questions import metric_of
+from render_agent.score.terms import Term, summarize_terms
 
 # Places at most this far apart count as the same place.
 SAME_PLACE_METRES = 0.25
@@ -38,11 +38,13 @@ def instrument_figures(states: Sequence[QuestionState]) -> dict[str, Any] | None
         "readings": sum(len(turn.readings) for state in states for turn in state.turns),
     }
     for name, judge in _JUDGES.items():
-        verdicts = [(state, verdict) for state in states if (verdict := judge(state)) is not None]
-        scenes = [(state.question.dataset, state.question.scene) for state, _ in verdicts]
-        estimate = ratio([float(verdict) for _, verdict in verdicts], scenes)
-        if estimate is not None:
-            figures[name] = estimate_to_json(estimate, len(verdicts), share=True)
+        terms = [
+            Term((state.question.dataset, state.question.scene), verdict)
+            for state in states
+            if (verdict := judge(state)) is not None
+        ]
+        if entry := summarize_terms(terms):
+            figures[name] = entry
     return figures
 
 

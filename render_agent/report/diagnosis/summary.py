@@ -11,8 +11,9 @@ from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.model import JUDGED, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.report.sentences.contrasts import contrasts
-from render_agent.score.intervals import estimate_to_json, ratio
+from render_agent.score.intervals import ratio
 from render_agent.score.questions import is_scorable, score_answer
+from render_agent.score.terms import Term, summarize_terms
 from render_agent.tasks.question_types import sort_types, type_label
 from render_agent.util.console import PlainTable
 
@@ -136,14 +137,7 @@ def _gain(answer_scores: Sequence[tuple[float, float, str]]) -> dict[str, Any] |
 
 
 def _ratio(parts: Iterator[Part] | Sequence[Part]) -> dict[str, Any] | None:
-    nonempty = [part for part in parts if part[1]]
-    if not nonempty:
-        return None
-    numerators, denominators, scenes = zip(*nonempty, strict=True)
-    estimate = ratio(numerators, scenes, denominators)
-    return (
-        None if estimate is None else estimate_to_json(estimate, int(sum(denominators)), share=True)
-    )
+    return summarize_terms([Term(scene, top, bottom) for top, bottom, scene in parts if bottom])
 
 
 def seen_by(diagnosis: Diagnosis, size: tuple[int, int], turn: int) -> frozenset[tuple[str, int]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, Diagnosis
 from render_agent.score.comparison import RIGHT
-from render_agent.score.intervals import SIGNIFICANT, FloatArray, add_holm, estimate_statistic
+from render_agent.score.intervals import SIGNIFICANT, add_holm
 from render_agent.score.tables import p_value_phrase
+from render_agent.score.terms import Term, compare_terms
 from render_agent.util.display import count_noun
 
 
@@ -96,28 +95,16 @@ def contrasts(
 def _contrast(
     answers: Sequence[tuple[Diagnosis, bool]], scenes: Mapping[str, Hashable]
 ) -> dict[str, Any]:
-    numbers: dict[Hashable, int] = {}
-    places = [numbers.setdefault(scenes[d.question_id], len(numbers)) for d, _ in answers]
-    counts = np.zeros((2, 2, len(numbers)))  # axes: right or wrong; with the trait or all; scene
-    for (diagnosis, has), place in zip(answers, places, strict=True):
-        counts[int(diagnosis.cause in WRONG), :, place] += has, 1
-    right, wrong = counts.sum(axis=2).astype(int).tolist()
-    return {"wrong": wrong, "right": right, "p": _p_value(counts)}
-
-
-def _p_value(counts: FloatArray) -> float | None:
-    """Return the p value of the difference between the shares of wrong and of right answers with a trait."""
-    if not counts.sum(axis=2)[:, 1].all():
-        return None
-
-    def difference_of_shares(weights: FloatArray) -> FloatArray:
-        totals = np.einsum("gks,...s->...gk", counts, weights)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares: FloatArray = totals[..., 0] / totals[..., 1]
-        difference: FloatArray = shares[..., 1] - shares[..., 0]
-        return difference
-
-    return estimate_statistic(difference_of_shares, counts.shape[2]).interval_and_p()[1]
+    right, wrong = (
+        [Term(scenes[d.question_id], has) for d, has in answers if (d.cause in WRONG) is is_wrong]
+        for is_wrong in (False, True)
+    )
+    difference = compare_terms(right, wrong)
+    return {
+        "wrong": [sum(int(term.top) for term in wrong), len(wrong)],
+        "right": [sum(int(term.top) for term in right), len(right)],
+        "p": difference and difference["p"],
+    }
 
 
 def contrast_sentences(figures: Mapping[str, Any]) -> list[str]:
