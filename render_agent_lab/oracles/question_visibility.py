@@ -43,7 +43,10 @@ class QuestionVisibility:
         scenes: SceneCache,
         facts: Mapping[str, Facts],  # known facts by scene, in the frames of the files
         size: tuple[int, int],  # width and height of the views in pixels
+        *,
+        shows_video: bool = False,  # True if the views follow the recorded video
     ) -> None:
+        self.shows_video = shows_video
         self.scenes = scenes
         self.facts = facts
         self.rooms = Rooms(size)
@@ -53,7 +56,8 @@ class QuestionVisibility:
         """Create one for the views of a run. Raises QuestionsError if a ground-truth file has an unknown format."""
         config = parts.config
         facts = load_facts(questions, config)
-        return cls(parts.scenes(questions), facts, config.image_size)
+        scenes, is_video = parts.scenes(questions), parts.view_policy.is_video
+        return cls(scenes, facts, config.image_size, shows_video=is_video)
 
     @cached_property
     def renderer(self) -> Renderer:

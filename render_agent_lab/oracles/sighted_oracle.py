@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
@@ -165,6 +166,10 @@ def shown_facts(
         [room.labels[number] for number in box_numbers],
         {place: 0 for place, number in enumerate(box_numbers) if number in clear_boxes},
     )
+    if visibility.shows_video and type_of(question).needs == "video":
+        order = first_appearances(visibility, question, views)
+        answer = _option_of(question, order)
+        return ShownFacts(answer is not None, answer)
     coverage = (
         room.coverage(views, visibility.renderer) if type_of(question).needs == "room" else None
     )
@@ -173,6 +178,24 @@ def shown_facts(
     return ShownFacts(
         was_shown, answer, len(clear_boxes) if type_of(question).needs == "every object" else 0
     )
+
+
+def first_appearances(
+    visibility: QuestionVisibility, question: Question, views: Sequence[View]
+) -> list[str]:
+    """Return the categories that a question names in the order in which the views first show them clearly."""
+    room = visibility.room(question)
+    order: dict[str, None] = {}
+    for view in views:
+        boxes = clearly_visible_boxes(question, room, [view], visibility.renderer)
+        order |= dict.fromkeys(sorted(room.labels[number] for number in boxes))
+    return list(order)
+
+
+def _option_of(question: Question, order: Sequence[str]) -> str | None:
+    """Return the letter of the option that lists these categories in this order; None if there is none."""
+    options = options_by_letter(question.options).items()
+    return next((letter for letter, text in options if text.lower().split(", ") == [*order]), None)
 
 
 def sighted_oracle(

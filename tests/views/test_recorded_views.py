@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from factories.reports import complete_run
 from factories.runs import (
     comparable_results,
     images,
@@ -179,3 +180,38 @@ def test_bundled_rooms_have_a_path_inside(tmp_path):
     notes = {note for turn in RunData(path).turns for note in turn.scan if "camera path" in note}
     assert len(notes) >= 6
     assert all("none dropped" in note for note in notes)
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
+def test_path_determines_the_order_of_appearance(tmp_path):
+    text = "What will be the first-time appearance order of the following categories in the video: "
+    listed = ["piano", "bed", "bathtub"]  # shown from poses 0, 9 and 24 of 60 on
+    options = [
+        "A. bathtub, bed, piano",
+        "B. piano, bathtub, bed",
+        "C. piano, bed, bathtub",
+        "D. bed, piano, bathtub",
+    ]
+    row = {
+        "id": 1, "dataset": "rooms", "scene_name": "room01", "question_type": "obj_appearance_order",
+        "question": f"{text}{', '.join(listed)}?", "options": options, "ground_truth": "C",
+    }  # fmt: skip
+    for name in ("room01.ply", "room01.json", "room01.poses.json"):
+        shutil.copy(BUNDLED / name, tmp_path / name)
+    file = tmp_path / "order.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    config = {
+        "benchmark": str(file),
+        "engine": "scripted",
+        "model": "witness",
+        "image_size": (320, 240),
+    }
+    answers = {}
+    for views in ("recorded:60", "coverage"):
+        run = complete_run(
+            RunConfig(batch=True, output=str(tmp_path / views), views=views, **config)
+        )
+        answers[views] = run.states[0].turns[0].action
+    assert answers["recorded:60"].answer == "C"
+    assert "seen what this is about" in answers["recorded:60"].reasoning
+    assert "Nobody can tell" in answers["coverage"].reasoning
