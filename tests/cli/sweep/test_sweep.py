@@ -18,7 +18,7 @@ from factories.runs import (
 )
 from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.commands import run as run_commands
+from render_agent.cli.commands.sweep import cells
 from render_agent.cli.commands.sweep.cells import find_cells
 from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.cli.main import cli
@@ -182,9 +182,9 @@ def test_failing_cell_does_not_stop_the_others(tmp_path, monkeypatch):
             raise EngineError("the engine stopped")
         return run_with_progress(run, **options)
 
-    run_with_progress = run_commands.run_with_progress
+    run_with_progress = cells.run_with_progress
     with monkeypatch.context() as patched:
-        patched.setattr(run_commands, "run_with_progress", fail_explorer)
+        patched.setattr(cells, "run_with_progress", fail_explorer)
         output = json.loads(sweep(file, "--output", tmp_path, "--json", code=1))
     assert output["errors"] == {"model=explorer": "the engine stopped"}
     assert [cell["status"] for cell in output["cells"]] == ["complete", "interrupted", "complete"]

@@ -1,21 +1,23 @@
-"""Runs of a sweep on disk, matched to cells by the fingerprint of their options."""
+"""The loop over the cells of a sweep, and their runs on disk, which are matched by the fingerprint of their options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from render_agent.cli.commands.sweep.plan import Sweep, SweepRun
+from rich.console import Console
+
+from render_agent.cli.commands.run import run_with_progress
+from render_agent.cli.commands.sweep.plan import Sweep
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig
 from render_agent.report.runs_table import is_complete
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
-from render_agent.runs.runner import Run, check, resume_run, start_run
-
-Watch = Callable[[Run], object]
+from render_agent.runs.runner import check, resume_run, start_run
 
 
 def find_cells(sweep: Sweep) -> dict[str, RunData]:
@@ -53,16 +55,29 @@ def check_cells(sweep: Sweep, started: Mapping[str, RunData], *, run_code: bool 
             raise type(error)(f"{cell.label}: {error}") from error
 
 
-def run_cell(
-    cell: SweepRun,
-    started: RunData | None,  # its run, None if it has not started
-    watch: Watch,
-) -> None:
-    """Run a cell to completion, resuming it if it was started."""
-    changes = {name: getattr(cell.config, name) for name in sorted(CHANGEABLE - {"output"})}
-    watch(
-        start_run(cell.config) if started is None else resume_run(started, changes, allow_code=True)
-    )
+def run_cells(
+    sweep: Sweep, console: Console, resume_command: str, *, verbose: bool
+) -> dict[str, str]:
+    """Complete every cell; return the errors of cells that stopped, by label."""
+    errors = {}
+    for place, cell in enumerate(sweep.cells, start=1):
+        run = find_cells(sweep).get(cell.label)  # another process may have started it
+        title = f"cell {place} of {len(sweep.cells)}: {cell.label}"
+        if run is not None and is_complete(run):
+            console.print(f"{title} is complete: {run.path}", soft_wrap=True)
+            continue
+        console.print(title, soft_wrap=True)
+        config = replace(cell.config, quiet=console.quiet, verbose=verbose)
+        changes = {name: getattr(config, name) for name in sorted(CHANGEABLE - {"output"})}
+        try:
+            run_with_progress(
+                start_run(config) if run is None else resume_run(run, changes, allow_code=True),
+                resume_command=resume_command,
+            )
+        except RenderAgentError as error:  # continue with the other cells
+            errors[cell.label] = str(error)
+            console.print(f"{title}: {error}", soft_wrap=True)
+    return errors
 
 
 def _check_file(config: RunConfig) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ def sweep_command(
     command line override those in the file.
     """
     from render_agent.cli.commands.run import program
-    from render_agent.cli.commands.sweep.cells import check_cells, find_cells
+    from render_agent.cli.commands.sweep.cells import check_cells, find_cells, run_cells
     from render_agent.cli.commands.sweep.plan import read_sweep
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
@@ -86,7 +85,8 @@ def sweep_command(
         _list_cells(plan, plain_console())
         return
     resume_command = shlex.join([*program(), *sys.argv[1:]])
-    errors = _run_cells(plan, console, resume_command, verbose=bool(command_options.get("verbose")))
+    verbose = bool(command_options.get("verbose"))
+    errors = run_cells(plan, console, resume_command, verbose=verbose)
     rows = run_rows(plan.groups(find_cells(plan)), plan.baseline)
     plot = note = None
     try:
@@ -111,36 +111,6 @@ def _model_is_typed(context: click.Context) -> bool:
     sources = [c.get_parameter_source("model") for c in (context, context.parent) if c is not None]
     allow_code = bool(context.parent is not None and context.parent.params.get("allow_code"))
     return allow_code or any(source in (COMMANDLINE, ENVIRONMENT) for source in sources)
-
-
-def _run_cells(
-    plan: Sweep, console: Console, resume_command: str, *, verbose: bool
-) -> dict[str, str]:
-    """Complete every cell; return the errors of cells that stopped, by label."""
-    from render_agent.cli.commands.run import run_with_progress
-    from render_agent.cli.commands.sweep.cells import find_cells, run_cell
-    from render_agent.errors import RenderAgentError
-    from render_agent.report.runs_table import is_complete
-
-    errors = {}
-    for place, cell in enumerate(plan.cells, start=1):
-        folder = find_cells(plan).get(cell.label)  # another process may have started it
-        title = f"cell {place} of {len(plan.cells)}: {cell.label}"
-        if folder is not None and is_complete(folder):
-            console.print(f"{title} is complete: {folder.path}", soft_wrap=True)
-            continue
-        console.print(title, soft_wrap=True)
-        config = replace(cell.config, quiet=console.quiet, verbose=verbose)
-        try:
-            run_cell(
-                replace(cell, config=config),
-                folder,
-                lambda run: run_with_progress(run, resume_command=resume_command),
-            )
-        except RenderAgentError as error:  # continue with the other cells
-            errors[cell.label] = str(error)
-            console.print(f"{title}: {error}", soft_wrap=True)
-    return errors
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
