@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import pytest
@@ -35,6 +36,12 @@ def engine_of(loaded, reuse, **options):
     return build_engine(replace(loaded), 8, {"reuse": reuse}, 500, **options)
 
 
+@pytest.fixture(scope="module")
+def sound_engine(loaded):
+    """A function that returns an engine, by kind of reuse, for requests without invalid scores."""
+    return cache(lambda reuse: engine_of(loaded, reuse))
+
+
 def request(number, words="Where is the chair? ", **options):
     image = chat.image_piece(f"64x64-{number}.png")
     messages = [chat.message("user", chat.text(words), image)]
@@ -61,9 +68,9 @@ def damaged(loaded, token, value=torch.nan):
         *((torch.inf, *both) for both in zip(REUSE, WAYS, strict=True)),
     ],
 )
-def test_only_the_dialogue_with_invalid_scores_fails(loaded, reuse, way, value):
+def test_only_the_dialogue_with_invalid_scores_fails(loaded, sound_engine, reuse, way, value):
     sound = [request(number, **WAYS[way]) for number in range(4)]
-    expected = [reply.samples for reply in engine_of(loaded, reuse).generate(sound)]
+    expected = [reply.samples for reply in sound_engine(reuse).generate(sound)]
     letter = next(letter for letter in "QXYZVW" if letter not in str(expected))
     with damaged(loaded, *loaded.tokenizer.encode(letter), value):
         engine = engine_of(loaded, reuse)
@@ -77,12 +84,12 @@ def test_only_the_dialogue_with_invalid_scores_fails(loaded, reuse, way, value):
 
 
 @pytest.mark.parametrize("reuse", REUSE)
-def test_scores_that_become_invalid_within_a_reply(loaded, reuse, monkeypatch):
+def test_scores_that_become_invalid_within_a_reply(loaded, sound_engine, reuse, monkeypatch):
     """The model writes the token whose embedding is damaged, so the next scores are invalid."""
     plain, written = request(0), []
     with monkeypatch.context() as patch:
         patch.setattr(LoadedModel, "text", lambda _, ids, prompt: written.extend(ids) or "")
-        engine_of(loaded, reuse).generate([plain])
+        sound_engine(reuse).generate([plain])
     prompt = loaded.inputs.prepare(plain).ids
     token = next(token for token in written[:-1] if token not in prompt)
     with damaged(loaded, token):
@@ -92,10 +99,10 @@ def test_scores_that_become_invalid_within_a_reply(loaded, reuse, monkeypatch):
 
 
 @pytest.mark.parametrize("reuse", REUSE)
-def test_invalid_scores_of_choices(loaded, reuse):
+def test_invalid_scores_of_choices(loaded, sound_engine, reuse):
     requests = [request(number, f"{'Z' * (number == 1)} ") for number in range(3)]
     choices = [("A", "the chair")] * 3
-    expected = engine_of(loaded, reuse).score(requests, choices)
+    expected = sound_engine(reuse).score(requests, choices)
     with damaged(loaded, *loaded.tokenizer.encode("Z")):
         scores = engine_of(loaded, reuse).score(requests, choices)
     for index in (0, 2):
