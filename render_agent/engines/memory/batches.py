@@ -52,11 +52,6 @@ class Batches:
     events: list[str] = field(default_factory=list)
     """Recovered faults that have not been reported yet."""
 
-    @property
-    def size(self) -> int:
-        """Maximum number of rows of the next batch."""
-        return self.ceiling.clamp(self.most_rows)
-
     def take_events(self) -> tuple[str, ...]:
         """Return the events since the last call."""
         events, self.events = tuple(self.events), []
@@ -71,7 +66,7 @@ class Batches:
         """
         outcomes: list[Outcome | Fault] = []
         smaller, is_retry = self.most_rows, False
-        while batch := rows[len(outcomes) :][: min(self.size, smaller)]:
+        while batch := rows[len(outcomes) :][: min(self.ceiling.clamp(self.most_rows), smaller)]:
             result = call(batch)
             if not isinstance(result, Fault):
                 outcomes += result

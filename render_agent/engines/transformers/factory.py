@@ -122,14 +122,12 @@ def build_checked_engine(
     batch_size: int | None,
     options: Mapping[str, Any],
     tokens: int,
-    reproducible: bool = False,
     **more: Any,
 ) -> LocalEngine:
     """Build an engine like `build_engine`, without the parts that fail the start check.
 
     A complete check that passed is cached on disk by its conditions. Raises SetupError also if the model returns NaN.
     """
-    more["reproducible"] = reproducible
     engine: LocalEngine = build_engine(loaded, batch_size, options, tokens, **more)
     file = _result_file(conditions)
     if file is not None and file.is_file():
@@ -139,7 +137,7 @@ def build_checked_engine(
     engine.start_check = {**record, "device": conditions.get("device")}
     if record["caveats"]:
         LOG.warning("%s", "; ".join(record["caveats"]))
-        if reproducible:
+        if more.get("reproducible"):
             _require_composition(engine)
     elif file is not None and record["complete"]:
         with suppress(RunLogError):  # the check is repeated next time

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,6 @@ class TransformersEngine(BatchingEngine):
     """
 
     name = "transformers"
-    capabilities = Capabilities()
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class TransformersEngine(BatchingEngine):
     @property
     def batch_size(self) -> int:
         """Maximum number of requests per call."""
-        return self.batches.size
+        return self.batches.ceiling.clamp(self.batches.most_rows)
 
     @batch_size.setter
     def batch_size(self, size: int) -> None:
@@ -94,7 +92,13 @@ class TransformersEngine(BatchingEngine):
             if not isinstance(prompt, str)
             for sample in range(request.distinct_samples)
         ]
-        row_replies, replies = iter(self._generate(rows)), []
+        row_replies = (
+            Reply(error=self.loaded.fault_text(result, row.prompt))
+            if isinstance(result, Fault)
+            else result
+            for row, result in zip(rows, self.batches.run(rows, self._attempt), strict=True)
+        )
+        replies = []
         for request, prompt in zip(requests, prompts, strict=True):
             count = 0 if isinstance(prompt, str) else request.distinct_samples
             own = [*islice(row_replies, count)] or [Reply(error=str(prompt))]
@@ -132,22 +136,13 @@ class TransformersEngine(BatchingEngine):
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         return self.answer(batch)
 
-    def _generate(self, rows: Sequence[BatchRow]) -> list[Reply]:
-        """Return the reply or the error of each row."""
-        results = self.batches.run(rows, self._attempt)
-        return [
-            Reply(error=self.loaded.fault_text(result, row.prompt))
-            if isinstance(result, Fault)
-            else result
-            for row, result in zip(rows, results, strict=True)
-        ]
-
     def _attempt(self, rows: Sequence[BatchRow]) -> list[Reply] | Fault:
         self.calls += 1
         owners = [(row.request.dialogue_id, row.prompt.pixel_rows) for row in rows]
         with nullcontext() if self.vision is None else self.vision.owned_by(owners):
-            generate = partial(generate_rows, self.loaded, rows, self.on_logits)
-            return attempt(generate, self.model.device)
+            return attempt(
+                lambda: generate_rows(self.loaded, rows, self.on_logits), self.model.device
+            )
 
 
 def generate_rows(
@@ -155,9 +150,8 @@ def generate_rows(
 ) -> list[Reply]:
     """Return the reply of each row from one call of the library's `generate`. Raises any error of that call."""
     began = time.perf_counter()
-    device = loaded.model.device
     tensors = loaded.inputs.encode([row.prompt for row in rows])
-    tensors = tensors.to(device=device, dtype=loaded.model.dtype)
+    tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
     limits = [loaded.reply_limit(row.request, len(row.prompt.ids)) for row in rows]
     replies = [PartialReply(limit=limit) for limit in limits]
     for reply, row in zip(replies, rows, strict=True):

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +131,6 @@ def device_facts(config: RunConfig) -> dict[str, Any]:
     device = torch.device(choose_device((*config.devices, config.device)[0], "--device"))
     libraries = {name: version(name) for name in ("torch", "transformers")}
     if device.type == "cuda":
-        with suppress(PackageNotFoundError):
-            libraries["triton"] = version("triton")
         name, driver = torch.cuda.get_device_name(device), nvidia_driver()
         return {"device": name, "driver": driver, "cuda": torch.version.cuda, **libraries}
     if device.type != "cpu":

@@ -124,7 +124,7 @@ def _attempts(
         engine.release()
         yield "pages", (engine := plain_engine())
     engine.release()
-    yield "pages, reuse and batches", plain_engine(single=True)
+    yield "reuse and batches", plain_engine(single=True)
 
 
 @dataclass
@@ -156,8 +156,7 @@ class Probe:
     def _compare(self, engine: LocalEngine, text: str) -> Difference:
         """Compare one trial. Raises any error of the library."""
         self._vision = engine.vision if isinstance(engine, TransformersEngine) else None
-        differences: list[torch.Tensor] = []
-        spreads: list[torch.Tensor] = []
+        differences, spreads = list[torch.Tensor](), list[torch.Tensor]()
         requests = [
             misalign(self.loaded, first_request(number, text, *files))
             for number, (files, _) in enumerate(IMAGES)
@@ -175,7 +174,7 @@ class Probe:
             if isinstance(replies, Fault):
                 return Difference(error=replies.reason)
             prompts = [self.loaded.inputs.prepare(request) for request in requests]
-            first_rows: list[torch.Tensor] = []
+            first_rows = []
             for request, prompt in zip(requests, prompts, strict=True):
                 reply = replies[request.dialogue_id]
                 if reply.error is not None:

@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -274,8 +275,8 @@ def check(gpu, loaded, monkeypatch):
     monkeypatch.setattr(decode, "can_use_triton", has_kernels)
     monkeypatch.setattr(start_check, "MAX_SECONDS", 1e9)  # the machine may be busy
 
-    def run(damage=lambda engine: None):
-        engine = make_engine(loaded, 3)
+    def run(damage=lambda engine: None, half=None):
+        engine = make_engine(half or loaded, 3)
         damage(engine)
         engine, record = check_start(engine, lambda **single: pytest.fail("pages are sound"))
         return engine, " ".join(record["caveats"])
@@ -351,6 +352,59 @@ def test_wrong_kernels_are_switched_off(check, expected, error, monkeypatch):
     assert "CUDA graphs and fused kernels off: " in caveats
     assert not engine.cache.uses_kernels
     assert Dialogues(**SMALL).run(engine).texts == expected
+
+
+def rms_norm(states, weight, epsilon, added=None):
+    """Reference implementation of the kernel."""
+    if added is not None:
+        states += added
+    exact = states.float()
+    normal = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + epsilon)
+    return normal.to(states.dtype) * weight
+
+
+def rotate_heads(states, norms, epsilon, turns, pages, slots):
+    """Reference implementation of the kernel."""
+    shared, width = pages.keys.shape[2:]
+    parts = states.view(len(states), -1, width)
+    heads = [parts.shape[1] - 2 * shared, shared, shared]
+    query, key, value = parts.split(heads, 1)
+    query, key = (
+        rms_norm(part, norm, epsilon) for part, norm in zip((query, key), norms, strict=True)
+    )
+    cosine, sine = (part[:, None] for part in turns)
+    query, key = (
+        part * cosine + torch.cat([-part.chunk(2, -1)[1], part.chunk(2, -1)[0]], -1) * sine
+        for part in (query, key)
+    )
+    for stored, part in zip(pages.flat, (key, value), strict=True):
+        stored.index_copy_(0, slots, part)
+    return query
+
+
+def silu_mul(states):
+    """Reference implementation of the kernel."""
+    gate, up = states.chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+FUSED = {"rms_norm": rms_norm, "rotate_heads": rotate_heads, "silu_mul": silu_mul}
+
+
+@pytest.mark.parametrize("broken", [None, *FUSED])
+def test_wrong_fused_layers_are_switched_off(check, monkeypatch, broken):
+    from render_agent.engines.transformers.gpu import fused_layers
+
+    monkeypatch.setattr(fused_layers, "_is_plain", lambda layer: True)
+    for name, function in FUSED.items():
+        wrong = partial(lambda function, *args: function(*args) * 1.1, function)
+        monkeypatch.setattr(fused_layers, name, wrong if name == broken else function)
+    half = load(small_model(), "bfloat16")
+    engine, caveats = check(half=half)
+    assert ("fused kernels off" in caveats) == (broken is not None), caveats
+    assert engine.cache.uses_kernels == (broken is None)
+    layers = [layer for layer in half.model.modules() if "forward" in vars(layer)]
+    assert {type(layer.forward).__name__ for layer in layers} == {"FusedTextLayer"}
 
 
 @pytest.mark.parametrize("error", [lambda function: function, wrong_scale, missing_token])
