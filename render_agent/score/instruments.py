@@ -93,9 +93,9 @@ def _contradicted(state: QuestionState) -> bool | None:
     Two answers agree if one gets full marks with the other as the ground truth.
     """
     implied = {answer for _, reading in _readings(state) for answer in reading.implied}
-    if state.answer is None or not implied:
-        return None
     metric = metric_of(state.question)
+    if state.answer is None or not implied or metric.needs_judge:
+        return None
     return not any(metric.score(state.answer, (answer,)) == 1 for answer in implied)
 
 

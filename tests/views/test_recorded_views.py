@@ -215,3 +215,24 @@ def test_path_determines_the_order_of_appearance(tmp_path):
     assert answers["recorded:60"].answer == "C"
     assert "seen what this is about" in answers["recorded:60"].reasoning
     assert "Nobody can tell" in answers["coverage"].reasoning
+
+
+@pytest.mark.skipif(not BUNDLED.is_dir(), reason="the bundled rooms are missing")
+@pytest.mark.parametrize("stress", ["mirrored", "shuffled"])
+def test_stress_tests_show_the_path_of_the_shown_scene(tmp_path, stress):
+    options = {"scene": ("room05", "room07"), "views": "recorded:3", "max_turns": 1}
+    real, stressed = (
+        RunData(play(tmp_path / name, "rooms", scripted(), image_stress=name, **options)[0])
+        for name in ("real", stress)
+    )
+    paths = [
+        {state.question.scene: [v.camera for v in state.turns[0].views] for state in run.states}
+        for run in (real, stressed)
+    ]
+    if stress == "shuffled":
+        assert paths[1] == {"room05": paths[0]["room07"], "room07": paths[0]["room05"]}
+        return
+    for scene, cameras in paths[1].items():
+        for camera, original in zip(cameras, paths[0][scene], strict=True):
+            assert camera.position[1:] == pytest.approx(original.position[1:])
+            assert (camera.yaw + original.yaw) % 360 == pytest.approx(180)

@@ -88,10 +88,11 @@ class RecordedPath:
         return self._planned[question.scene]
 
     def _plan(self, question: Question, context: ViewContext) -> AdditionalViews:
-        assert question.scan is not None, "checked before the run"
+        scan = context.scene.source
+        assert scan is not None, "checked before the run"
         aspect = context.size[0] / context.size[1]
         path, dropped = place_trajectory(
-            read_trajectory(question.scan), context.scene, context.start, aspect
+            read_trajectory(scan), context.scene, context.start, aspect
         )
         note = f"camera path: {len(path):,} poses, {dropped}"
         if self.frames is None:
