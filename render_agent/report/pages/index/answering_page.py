@@ -27,22 +27,24 @@ class AnsweringPage(ReportPage):
     """How the answers of a run developed over its turns."""
 
     title = "How it came to its answers"
-    description = "Answers changed over the turns of a dialogue"
+    description = "Score after each turn, changed answers, search for evidence"
     template = TEMPLATES / "answering.html"
 
     def variables(
         self, run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path
     ) -> Mapping[str, Any] | None:
-        """Return the figures and plots; None if all questions ended in their first turn without a confidence."""
-        answering = run.results.get("answering")
-        if answering is None:
+        """Return the figures and plots; None if all questions ended in their first turn, without a confidence or an
+        instrument that can be wrong.
+        """
+        answering, instruments = (run.results.get(key, {}) for key in ("answering", "instruments"))
+        if not (answering or instruments):
             return None
         terms = (
             evidence_terms(run.states, diagnoses, run.config.image_size) if run.parts.free else {}
         )
         evidence = {name: summarize_terms(entries) for name, entries in terms.items()}
-        entries = {**answering, **evidence, **run.results.get("instruments", {})}
-        plots = [plot_turns(answering), *plot_reliability(answering)]
+        entries = {**answering, **evidence, **instruments}
+        plots = [plot_turns(answering), *plot_reliability(answering)] if answering else []
         write_plots(folder, plots)
         return {
             "plots": plots,
