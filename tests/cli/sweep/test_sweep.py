@@ -27,6 +27,7 @@ from render_agent.report.runs_table import RunGroup, run_rows, runs_table
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
+from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.util.console import PlainConsole
 
 EXAMPLE = TREE / "examples" / "views.yaml"
@@ -290,7 +291,8 @@ def test_invalid_files(tmp_path, text, message):
 
 @pytest.mark.slow
 def test_example_runs(tmp_path):
-    assert sweep(EXAMPLE, "--output", tmp_path, "--dry-run").count("160 questions") == 12
+    listed = sweep(EXAMPLE, "--output", tmp_path, "--dry-run")
+    assert listed.count(f": {len(load_bundled_rooms())} questions") == 12
     options = ("--scene", "room07", "--limit", 1, "--image-size", "64x48", "--model", "random")
     rows = json.loads(sweep(EXAMPLE, "--output", tmp_path, *options, "--json"))["cells"]
     assert len(rows) == 12

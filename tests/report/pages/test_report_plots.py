@@ -67,6 +67,7 @@ def make_run(pairs):
     stress = SimpleNamespace(changes_ground_truth=False)
     run = SimpleNamespace(
         rows={name: row for name, row, _ in pairs},
+        states=[],
         parts=SimpleNamespace(image_stress=stress, passive=False),
     )
     return run, {name: diagnosis for name, _, diagnosis in pairs}
