@@ -117,7 +117,7 @@ def plain_engine(
 
 
 def build_checked_engine(
-    conditions: Mapping[str, Any],  # everything that the result of the start check depends on
+    conditions: Mapping[str, Any] | None,  # what the start check depends on; None for no check
     loaded: LoadedModel,
     batch_size: int | None,
     options: Mapping[str, Any],
@@ -129,6 +129,8 @@ def build_checked_engine(
     A complete check that passed is cached on disk by its conditions. Raises SetupError also if the model returns NaN.
     """
     engine: LocalEngine = build_engine(loaded, batch_size, options, tokens, **more)
+    if conditions is None:
+        return engine
     file = _result_file(conditions)
     if file is not None and file.is_file():
         engine.start_check = read_json(file, "Delete it.")

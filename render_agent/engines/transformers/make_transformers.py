@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ class Transformers(EngineMaker):
         self, config: RunConfig, questions: Sequence[Question], workload: Workload
     ) -> Engine:
         from render_agent.engines.checkpoint.tool_template import check_tools
-        from render_agent.engines.transformers.factory import build_checked_engine, build_engine
+        from render_agent.engines.transformers.factory import build_checked_engine
         from render_agent.engines.transformers.model.load import open_model
 
         options = engine_options(config.engine_option)
@@ -53,8 +52,8 @@ class Transformers(EngineMaker):
         )
         check_tools(self.model_name(config), model.inputs.processor, workload.tools)
         tokens = estimate_dialogue_tokens(model, config, options, workload)
-        checked = partial(build_checked_engine, self.conditions(config))
-        return (build_engine if config.no_self_check else checked)(
+        return build_checked_engine(
+            None if config.no_self_check else self.conditions(config),
             model,
             config.fixed_batch_size,
             options,
