@@ -34,6 +34,7 @@ Kind = Literal[
     "scripted policy",
     "logger",
     "report page",
+    "report part",
     "command",
 ]
 
@@ -54,6 +55,7 @@ BUILT_IN: dict[Kind, str] = {  # kind -> dict of its built-in parts
     "scripted policy": "engines:SCRIPTED_POLICIES",
     "logger": "runs:LOGGERS",
     "report page": "report.pages:PAGES",
+    "report part": "report:PARTS",
     "command": "cli.commands:COMMANDS",
 }
 

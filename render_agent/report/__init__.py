@@ -2,3 +2,5 @@
 
 Start with `pages/build.py`, which writes a report.
 """
+
+PARTS = {"beliefs": "render_agent.report.beliefs.belief_part:BeliefPart"}  # see `report_part.py`

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from render_agent.beliefs.belief_figures import LABELS as BELIEF_LABELS
-from render_agent.beliefs.belief_figures import belief_differences, last_steps
-from render_agent.beliefs.scored_probe import ScoredProbe
-from render_agent.errors import QuestionsError, UsageError
+from render_agent.errors import UsageError
 from render_agent.options import fixed_options
 from render_agent.report.diagnosis.evidence import LABELS as EVIDENCE_LABELS
+from render_agent.report.report_part import report_parts
 from render_agent.report.sentences.facts import cost_fact, request_facts
 from render_agent.report.sentences.verdicts import other_verdicts, verdict
 from render_agent.runs.inputs import differing_files, question_inputs
-from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
 from render_agent.score.answering import LABELS as ANSWERING_LABELS
@@ -44,11 +41,16 @@ POINTS = 10.0
 
 
 # key of a pair -> title of the table of its figures, and their labels
-COMPARED_FIGURES = {
-    "beliefs": ("Beliefs after the last turn", BELIEF_LABELS),
+COMPARED_FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "views": ("Reached views", {name: measure.label for name, measure in MEASURES.items()}),
     "answering": ("How it came to its answers", ANSWERING_LABELS | EVIDENCE_LABELS),
 }
+
+
+def compared_figures() -> dict[str, tuple[str, Mapping[str, str]]]:
+    """Return the entries of COMPARED_FIGURES, after those of report parts."""
+    parts = report_parts().items()
+    return {name: (part.comparison_title, part.labels) for name, part in parts} | COMPARED_FIGURES
 
 
 def sides_of(runs: Sequence[RunData]) -> list[Side]:
@@ -75,7 +77,7 @@ def compare_runs(
     Each mapping has the figures of `compare_with_warnings`, the `options` that differ, `status`, `work`, `notes`, `facts`
     and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
     `other_verdicts` (those of other aggregate scores if they differ), `parsers` (differences with other parsers),
-    `score_by_images` over the questions that all runs have scored, `beliefs` if both runs have any,
+    `score_by_images` over the questions that all runs have scored, figures of report parts if both runs have any,
     `answering` if a dialogue had several turns, and `views` if answers are poses.
     """
     first, *others = sides_of(runs)
@@ -95,12 +97,12 @@ def compare_runs(
         }
         pair["score_by_images"] = {"a": curves[0], "b": curve}
         figures = {
-            "beliefs": _compare_beliefs(runs[0], run),
+            **{name: part.compare(runs[0], run) for name, part in report_parts().items()},
             "answering": compare_answering(runs[0].states, run.states),
             "views": compare_views(runs[0].states, run.states),
         }
         pair.update({name: entries for name, entries in figures.items() if entries})
-    for name in COMPARED_FIGURES:
+    for name in compared_figures():
         add_holm([entry for pair in pairs for entry in pair.get(name, {}).values()])
     return pairs
 
@@ -146,19 +148,6 @@ def _score_by_images(
     paired = [{row["question_id"] for row, _ in pair_rows(first, other)} for other in others]
     shared = set.intersection(*paired)
     return [score_by_images([state for state in run.states if state.id in shared]) for run in runs]
-
-
-def _compare_beliefs(a: RunData, b: RunData) -> dict[str, dict[str, Any]]:
-    """Return the differences between the last beliefs of run b and run a; empty unless both were probed."""
-    if not (a.config.probe and b.config.probe):
-        return {}
-    sides = []
-    for run in (a, b):
-        probes: Mapping[str, Sequence[ScoredProbe]] = {}
-        with suppress(QuestionsError):  # the ground-truth files have changed since the run
-            probes = beliefs_of(run.states, run.parts.image_stress, run.facts)
-        sides.append(last_steps(run.states, probes))
-    return belief_differences(*sides)
 
 
 def plan_power(

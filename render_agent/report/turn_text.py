@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
-from render_agent.beliefs.matching import match_results
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.reply import describe_action
-from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Failure, LogLine
-from render_agent.errors import QuestionsError
 from render_agent.report.candidate_scores import (
     CandidateScore,
     candidate_scores,
     explain_choice,
     members,
 )
-from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.pages.maps.belief_marks import summarize_score
 from render_agent.report.pages.maps.path_marks import describe_pose
-from render_agent.report.sentences.causes import compare_answers, describe_cause
-from render_agent.runs.log.results import beliefs_of
-from render_agent.runs.read import RunData
 
 POSE_PREFIX = " " * 6 + "at "  # prefix of the pose that a candidate leads to
 
@@ -43,46 +33,6 @@ def turn_lines(folder: Path, turn: LogLine) -> Iterator[str]:
         yield f"answer restated: {turn.restated.reply} ({answer})"
     if turn.evidence:
         yield from evidence_lines(folder, turn.evidence)
-
-
-def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
-    """Yield the cause of a question's result and its last belief; nothing if it was not probed."""
-    probed_turns = [turn for turn in state.turns if turn.probe]
-    if not probed_turns:
-        return
-    diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
-    probes: Sequence[ScoredProbe] = ()
-    if diagnosis is not None and diagnosis.belief is not None:
-        yield f"cause: {describe_cause(diagnosis, folder.parts)}"
-        if words := compare_answers(diagnosis, state.answer):
-            yield words
-        probes = diagnosis.belief.probes
-    else:
-        # If a ground-truth file has changed, the belief is shown without its score.
-        with suppress(QuestionsError):
-            probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
-    belief = next(turn.probe.parsed_belief for turn in reversed(probed_turns) if turn.probe)
-    score_text = f": {summarize_score(probes[-1])}" if probes else ""
-    if belief is None:
-        yield f"belief after turn {probed_turns[-1].number + 1}: unreadable"
-        return
-    yield f"belief after turn {probed_turns[-1].number + 1}{score_text}"
-    matching = probes[-1].score.matching if probes and probes[-1].score else None
-    believed_objects = (
-        ((believed, "", None) for believed in belief.objects or ())
-        if matching is None
-        else match_results(belief, matching)
-    )
-    for believed, outcome, pair in believed_objects:
-        x, y = believed.position
-        confidence = "" if believed.sure is None else f", confidence {believed.sure:.0f} %"
-        error = "" if pair is None else f", position error {pair.metres:.2f} m"
-        outcome_text = f": {outcome}" if outcome else ""
-        yield f"  {believed.category} at ({x:.2f}, {y:.2f}){confidence}{outcome_text}{error}"
-    for category, number in () if matching is None else matching.missing:
-        yield f"  {category} {number + 1}: missing"
-    for category, count in (belief.counts or {}).items():
-        yield f"  {category}: count {count}"
 
 
 def evidence_lines(folder: Path, evidence: Evidence) -> Iterator[str]:

@@ -12,15 +12,15 @@ from factories.scenes import room, write_ply
 from render_agent.options import RunConfig
 from render_agent.report.pages.build import build_report
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
+from render_agent.report.pages.page import render_page
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.util.web.templates import environment
 
 
 def question_html(frame, part):
     """Render the page of a question to HTML."""
-    template = environment("report/pages").get_template("question.html")
-    return template.render(frame, root="../", images="../../", q=part, before=None, after=None)
+    variables = {"root": "../", "images": "../../", "q": part, "before": None, "after": None}
+    return render_page("question.html", frame, **variables)
 
 
 def floor_plan(report, scene):

@@ -62,9 +62,10 @@ def test_question_page_draws_every_map_on_the_floor_plan(runs, tmp_path):
     svgs = re.findall(
         r'<svg viewBox="0 0 800 600" role="img" aria-label="After turn .*?</svg>', page, re.DOTALL
     )
-    assert len(svgs) == len(state.turns) == len(part.beliefs) >= 2
+    (section,) = part.sections
+    assert len(svgs) == len(state.turns) == len(section.maps) >= 2
     assert f"{Cause.PERCEPTION.capitalize()}. " in page
-    last = part.beliefs[-1]
+    last = section.maps[-1]
     objects = json.loads(last.reply)["objects"]
     assert len(objects) == len(last.believed) > 3
     assert svgs[-1].count("<text") == len(objects)

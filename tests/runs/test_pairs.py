@@ -123,7 +123,7 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     assert result["near"].cause is result["near-names"].cause is Cause.RIGHT
 
     # its belief is compared with its own room
-    beliefs = {name: result[name].belief.probes for name in lamps}
+    beliefs = {name: result[name].parts["beliefs"].probes for name in lamps}
     assert [probes[-1].score.found for probes in beliefs.values()] == [1, 0]
     assert results["beliefs"]["questions"] == 3
 

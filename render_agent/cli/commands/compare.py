@@ -96,7 +96,7 @@ def print_comparison(
     Path() as `page` stands for a folder next to the first run.
     """
     from render_agent.extras import require
-    from render_agent.report.compare_runs import COMPARED_FIGURES, compare_runs, sides_of
+    from render_agent.report.compare_runs import compare_runs, compared_figures, sides_of
     from render_agent.report.comparison_table import FORMATS, table_cells
     from render_agent.report.runs_table import RunGroup, run_rows, runs_table
     from render_agent.report.sentences.verdicts import difference_lines
@@ -168,7 +168,7 @@ def print_comparison(
             if changed_rows
             else "no question was answered correctly by one run only"
         )
-        for name, (title, labels) in COMPARED_FIGURES.items():
+        for name, (title, labels) in compared_figures().items():
             if name in comparison:
                 console.print(differences_table(title, comparison[name], labels))
     if steps is not None:

@@ -12,7 +12,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from render_agent.beliefs.belief_figures import summarize_beliefs
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
 from render_agent.engines.engine import Engine
@@ -148,6 +147,8 @@ def program() -> list[str]:
 def _print_results(
     results: Mapping[str, Any], run: Run, console: Console, *, as_json: bool
 ) -> None:
+    from render_agent.report.report_part import report_parts
+
     config, path = run.config, run.path
     if as_json:
         click.echo(printable_json(results))
@@ -159,10 +160,9 @@ def _print_results(
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
-    if "beliefs" in results:
-        console.print(
-            summarize_beliefs(results["beliefs"], results["totals"]["probes"]), soft_wrap=True
-        )
+    for part in report_parts().values():
+        if words := part.summary(results):
+            console.print(words, soft_wrap=True)
     if cost := cost_fact(run.parts, results):
         console.print(facts_line(cost), soft_wrap=True)
     console.print(f"run: {path}", soft_wrap=True)

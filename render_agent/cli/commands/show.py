@@ -79,8 +79,9 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     from render_agent.cli.commands.run import in_words, print_caveats, print_scan
     from render_agent.dialogue.state import STATUS_LABELS
+    from render_agent.report.report_part import report_parts
     from render_agent.report.sentences.labels import result_label
-    from render_agent.report.turn_text import belief_lines, turn_lines
+    from render_agent.report.turn_text import turn_lines
     from render_agent.runs.log.row import score_of
     from render_agent.tasks.question_types import type_label
     from render_agent.util.console import plain_console
@@ -121,8 +122,9 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
         console.rule(f"turn {line.number + 1} ({line.phase})", align="left")
         for words in turn_lines(folder.path, line):
             console.print(words, soft_wrap=True)
-    beliefs = list(belief_lines(folder, state))
-    if beliefs:
-        console.rule("beliefs", align="left")
-    for words in beliefs:
-        console.print(words, soft_wrap=True)
+    for part in report_parts().values():
+        part_lines = list(part.lines(folder, state))
+        if part_lines:
+            console.rule(part.heading, align="left")
+        for words in part_lines:
+            console.print(words, soft_wrap=True)

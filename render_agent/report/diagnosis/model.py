@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Vector
 from render_agent.visibility.object_visibility import ObjectSighting
@@ -110,19 +110,6 @@ class TurnDiagnosis:
     """True if the camera went back to an earlier pose."""
 
 
-@dataclass(frozen=True)
-class BeliefDiagnosis:
-    """Beliefs of one question, scored against ground truth."""
-
-    probes: tuple[ScoredProbe, ...]
-    answer: str | None = None
-    """Answer implied by the last map; None if it implies none."""
-    worth: float | None = None
-    """Official score of the implied answer, 0 to 1."""
-    follows: bool | None = None
-    """True if the given answer agrees with the implied one."""
-
-
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Diagnosis of one question."""
@@ -142,9 +129,9 @@ class Diagnosis:
     premature: bool = False
     """True if the model finished with turns left before everything relevant was seen clearly."""
     detail: str = ""
-    """Object and turn of a cause derived from the beliefs."""
-    belief: BeliefDiagnosis | None = None
-    """None if the question was not probed for beliefs."""
+    """Explanation of a cause that a report part has refined."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """Data of report parts, by name of the part."""
     needed: tuple[tuple[int, ...], ...] = ()
     """Groups of indices in `boxes`; one box of every group must be seen clearly. See `needed_objects`."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.chat import replace_unencodable
+from render_agent.report.report_part import report_parts
 from render_agent.runs.log.lock import status_of_unfinished
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import MIN_SCENES, method_words
@@ -63,7 +64,8 @@ def write_page(
 def render_page(template: str | Path, frame: Mapping[str, Any], **values: Any) -> str:
     """Render a template. For the arguments see `write_page`."""
     file = TEMPLATES / template
-    page = environment("report/pages", file.parent).get_template(file.name)
+    folders = (part.templates for part in report_parts().values() if part.templates)
+    page = environment("report/pages", file.parent, *folders).get_template(file.name)
     words = {"interval_words": method_words(), "min_scenes": MIN_SCENES}
     return replace_unencodable(page.render({**words, **frame}, **values))
 

@@ -7,14 +7,15 @@ from typing import Any
 
 from render_agent.report.diagnosis.cause import first_clear_turns
 from render_agent.report.diagnosis.model import Cause, Diagnosis, group_name
-from render_agent.report.sentences.contrasts import contrast_sentences, describe_difference
+from render_agent.report.report_part import report_parts
+from render_agent.report.sentences.contrasts import contrast_sentences
 from render_agent.runs.build import Parts
 from render_agent.util.display import count_noun, join_names
 
 
 def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
     """Return the sentences below the table of causes, one per line."""
-    totals, beliefs = figures["all"], figures.get("beliefs")
+    totals = figures["all"]
     lines = contrast_sentences(figures)
     if totals["coverage"]:
         by_turn = " ".join(f"{100 * value:.0f}" for value in totals["coverage"])
@@ -26,16 +27,8 @@ def summary_sentences(figures: Mapping[str, Any]) -> list[str]:
             f" {totals['premature']:,} ended before seeing everything,"
             f" {count_noun(totals['repairs'], 'unreadable reply', 'unreadable replies')}."
         )
-    if beliefs and (on_maps := beliefs["seen_found"]):
-        lines.append(
-            f"{on_maps['value']:.0f} % of {on_maps['n']:,} clearly visible objects are on the last maps."
-        )
-    if beliefs and (implied_scores := beliefs["own_answer"]):
-        lines.append(
-            f"The answers implied by the last maps score {implied_scores['value']:.1f}; the given answers score"
-            f" {beliefs['answer']['value']:.1f} ({count_noun(implied_scores['n'], 'question')};"
-            f" {describe_difference(beliefs['own_answer_gain']['p'])})."
-        )
+    for part in report_parts().values():
+        lines += part.sentences(figures)
     return lines
 
 
@@ -71,17 +64,6 @@ def explain_wrong_answer(diagnosis: Diagnosis, size: tuple[int, int]) -> str | N
         Cause.FORM: "Its answer is not in the form that VSI-Bench's script reads.",
         Cause.NO_ANSWER: "It gave no readable answer.",
     }.get(diagnosis.cause)
-
-
-def compare_answers(diagnosis: Diagnosis, answer: str | None) -> str:
-    """Compare the answer implied by the last map with the given answer. The result is empty if the map implies none."""
-    belief = diagnosis.belief
-    if belief is None or belief.answer is None:
-        return ""
-    if belief.follows:
-        return f"Its last map implies {belief.answer}, as it answered."
-    given_answer = f"it answered {answer}" if answer else "it gave no answer"
-    return f"Its last map implies {belief.answer}, but {given_answer}."
 
 
 def unseen_objects(diagnosis: Diagnosis, size: tuple[int, int]) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from render_agent.report.diagnosis.model import WRONG, BeliefDiagnosis, Cause, Diagnosis
-from render_agent.score.comparison import RIGHT
+from render_agent.report.diagnosis.model import WRONG, Cause, Diagnosis
+from render_agent.report.report_part import report_parts
 from render_agent.score.intervals import SIGNIFICANT, add_holm
 from render_agent.score.tables import p_value_phrase
 from render_agent.score.terms import Term, compare_terms
@@ -26,49 +27,38 @@ class Trait(NamedTuple):
     """The cause of wrong answers with the trait, if it is unique to the trait."""
 
 
-def _lost_right_map(belief: BeliefDiagnosis | None) -> bool | None:
-    """Return True if an earlier map implied the right answer and the last one does not."""
-    if belief is None or belief.worth is None:
-        return None
-    earlier = any((probe.worth or 0.0) >= RIGHT for probe in belief.probes[:-1])
-    return earlier and belief.worth < RIGHT
-
-
-def _has_wrong_map(belief: BeliefDiagnosis | None) -> bool | None:
-    return None if belief is None or belief.worth is None else belief.worth < RIGHT
-
-
-def _contradicts_map(belief: BeliefDiagnosis | None) -> bool | None:
-    return None if belief is None or belief.follows is None else not belief.follows
-
-
-# Most specific first. The first trait that most wrong answers have becomes a finding.
-TRAITS = (
-    Trait(
-        "stopped_early",
-        "came with turns left and before every named object was clearly visible",
-        lambda d: None if d.saw_all is None else d.premature,
-        Cause.STOPPED_EARLY,
-    ),
-    Trait(
-        "never_looked",
-        "used all turns without a clear view of every named object",
-        lambda d: None if d.saw_all is None else not d.saw_all and not d.premature,
-        Cause.NEVER_LOOKED,
-    ),
-    Trait("wrong_map", "had a last map whose answer scores below 50 %", lambda d: _has_wrong_map(d.belief)),
-    Trait("lost_map", "came after a map whose answer scores at least 50 % was lost", lambda d: _lost_right_map(d.belief)),
-    Trait("contradiction", "contradicted the last map", lambda d: _contradicts_map(d.belief)),
-    Trait("no_answer", "could not be parsed", lambda d: d.cause is Cause.NO_ANSWER, Cause.NO_ANSWER),
-    Trait(
-        "no_clear_view",
-        "came without a clear view of every named object",
-        lambda d: None if d.saw_all is None else not d.saw_all,
-    ),
-)  # fmt: skip
-
-
-PHRASES = {trait.name: trait.phrase for trait in TRAITS}
+@cache
+def traits() -> Mapping[str, Trait]:
+    """Return the traits by name, most specific first. The first one that most wrong answers have becomes a finding."""
+    of_views = (
+        Trait(
+            "stopped_early",
+            "came with turns left and before every named object was clearly visible",
+            lambda d: None if d.saw_all is None else d.premature,
+            Cause.STOPPED_EARLY,
+        ),
+        Trait(
+            "never_looked",
+            "used all turns without a clear view of every named object",
+            lambda d: None if d.saw_all is None else not d.saw_all and not d.premature,
+            Cause.NEVER_LOOKED,
+        ),
+    )
+    of_parts = (trait for part in report_parts().values() for trait in part.traits)
+    of_results = (
+        Trait(
+            "no_answer",
+            "could not be parsed",
+            lambda d: d.cause is Cause.NO_ANSWER,
+            Cause.NO_ANSWER,
+        ),
+        Trait(
+            "no_clear_view",
+            "came without a clear view of every named object",
+            lambda d: None if d.saw_all is None else not d.saw_all,
+        ),
+    )
+    return {trait.name: trait for trait in (*of_views, *of_parts, *of_results)}
 
 
 def contrasts(
@@ -82,7 +72,7 @@ def contrasts(
     """
     judged_diagnoses = [d for d in diagnoses if d.cause is Cause.RIGHT or d.cause in WRONG]
     rows, groups = [], set()
-    for trait in TRAITS:
+    for trait in traits().values():
         answers = [(d, has) for d in judged_diagnoses if (has := trait.holds(d)) is not None]
         group = frozenset(d.question_id for d, has in answers if has)
         if group and group not in groups:
@@ -126,7 +116,7 @@ def contrast_sentence(row: Mapping[str, Any]) -> str:
     """Return the sentence for a contrast: both shares, and whether they differ."""
     (num_wrong, all_wrong), (num_right, all_right) = row["wrong"], row["right"]
     return (
-        f"Of {count_noun(all_wrong, 'answer')} with a score below 50 %, {num_wrong:,} {PHRASES[row['trait']]}"
+        f"Of {count_noun(all_wrong, 'answer')} with a score below 50 %, {num_wrong:,} {traits()[row['trait']].phrase}"
         f" (at least 50 %: {num_right:,} of {all_right:,}; {describe_difference(row['p_holm'])})."
     )
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
 from render_agent.report.pages.plots.run_plots import scene_of
-from render_agent.report.sentences.contrasts import TRAITS, contrast_sentence, contrasts
+from render_agent.report.sentences.contrasts import contrast_sentence, contrasts, traits
 from render_agent.runs.read import RunData
 from render_agent.score.chance import baseline_gains
 from render_agent.score.intervals import SIGNIFICANT, ratio
@@ -64,13 +64,13 @@ def score_gains(run: RunData) -> Gains:
 
 
 def shared_trait(
-    traits: Sequence[Mapping[str, Any]],
+    contrast_rows: Sequence[Mapping[str, Any]],
     diagnoses: Mapping[str, Diagnosis],
     scenes: Mapping[str, Hashable],
 ) -> Finding | None:
     """Return the first trait that most answers with low scores have, if significantly fewer of the others have it."""
-    rows = {row["trait"]: row for row in traits}
-    for trait in TRAITS:
+    rows = {row["trait"]: row for row in contrast_rows}
+    for trait in traits().values():
         row = rows.get(trait.name)
         if row is None or row["p_holm"] is None or row["p_holm"] > SIGNIFICANT:
             continue

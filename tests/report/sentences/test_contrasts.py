@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from render_agent.report.diagnosis.model import BeliefDiagnosis, Cause, Diagnosis
-from render_agent.report.sentences.contrasts import TRAITS, contrast_sentence, contrasts
+from render_agent.report.beliefs.belief_diagnosis import BeliefDiagnosis
+from render_agent.report.diagnosis.model import Cause, Diagnosis
+from render_agent.report.sentences.contrasts import contrast_sentence, contrasts, traits
 from render_agent.report.sentences.findings import shared_trait
 from render_agent.score.intervals import SIGNIFICANT
 
@@ -89,7 +90,7 @@ def test_traits_of_beliefs_are_compared_like_the_others():
         right = n % 2 == 0
         belief = BeliefDiagnosis((), "A", 1.0, follows=right if n % 20 else not right)
         cause = Cause.RIGHT if right else Cause.REASONING
-        diagnoses[str(n)] = Diagnosis(str(n), cause, (), (), (), {}, belief=belief)
+        diagnoses[str(n)] = Diagnosis(str(n), cause, (), (), (), {}, parts={"beliefs": belief})
         places[str(n)] = n // 2 % SCENES
     (row,) = contrasts(diagnoses.values(), places)
     assert row["trait"] == "contradiction"
@@ -100,8 +101,7 @@ def test_traits_of_beliefs_are_compared_like_the_others():
 
 def test_every_trait_is_unknown_or_false_of_a_plain_right_answer():
     plain = Diagnosis("0", Cause.RIGHT, (), (), (), {})
-    assert not any(trait.holds(plain) for trait in TRAITS)
-    assert len({trait.name for trait in TRAITS}) == len(TRAITS)
+    assert not any(trait.holds(plain) for trait in traits().values())
 
 
 @pytest.mark.parametrize("scenes", [6, 8, 20])

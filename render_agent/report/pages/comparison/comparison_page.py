@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.report.compare_runs import COMPARED_FIGURES
+from render_agent.report.compare_runs import compared_figures
 from render_agent.report.comparison_table import FORMATS, table_cells
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.evidence import commitment_cost, evidence_terms
@@ -414,7 +414,7 @@ def _figures(pairs: Pairs) -> dict[str, list[tuple[str, str, list[str]]]]:
             for letter, pair in zip(LETTERS[1:], pairs, strict=False)
             if (entry := pair.get(key, {}).get(name)) is not None
         ]
-        for key, (title, labels) in COMPARED_FIGURES.items()
+        for key, (title, labels) in compared_figures().items()
     }
     return {title: rows for title, rows in tables.items() if rows}
 

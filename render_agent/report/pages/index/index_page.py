@@ -19,6 +19,7 @@ from render_agent.report.pages.page import frame, write_page
 from render_agent.report.pages.plots.run_plots import plot_scores, run_plots, write_plots
 from render_agent.report.pages.report_page import ReportPage
 from render_agent.report.pages.table import cell_text, choices, table_script
+from render_agent.report.report_part import report_parts
 from render_agent.report.result_rows import QUESTION_COLUMNS, diagnosis_columns
 from render_agent.report.sentences.facts import cost_fact, request_facts
 from render_agent.report.sentences.findings import findings
@@ -122,8 +123,8 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
         facts.insert(5, ("Tools", config.tools))
     if run.parts.agent.chooses:
         facts.insert(5, ("Agent", run.parts.agent_words))
-    if config.probe:
-        facts.append(("Belief probes", f"{', '.join(config.probe)}, every turn"))
+    for part in report_parts().values():
+        facts += part.facts(config).items()
     facts += cost_fact(run.parts, run.results).items()
     if work := run.results["totals"]["per_question"]:
         facts.append(("Mean per question", describe_cost(work)))

@@ -1,4 +1,4 @@
-"""Plots of a run: scores, turns, visibility, causes, beliefs and time."""
+"""Plots of a run: scores, turns, visibility, causes and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
-from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.svg import (
@@ -22,6 +21,7 @@ from render_agent.report.pages.plots.svg import (
     series_style,
     start_at_zero,
 )
+from render_agent.report.report_part import report_parts
 from render_agent.report.sentences.labels import (
     OUTCOME_LABELS,
     explain_causes,
@@ -52,13 +52,6 @@ ALL_TYPES = "all types"
 
 # chance level -> marker and colour
 CHANCE = {"random": ("|", palette.SOFT), "frequency": ("D", palette.GREY)}
-
-# figure of the beliefs -> label, colour and marker
-CURVES = {
-    "found": ("found: named objects on its map", palette.BLUE, "o"),
-    "right": ("precision: objects on its map that exist", palette.GREEN, "s"),
-    "seen_found": ("clearly visible objects on its map", palette.ORANGE, "^"),
-}
 
 Scene = tuple[str, str]  # data set, name
 Diagnoses = Mapping[str, Diagnosis]  # diagnoses by question id
@@ -100,7 +93,7 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
         plot_causes(run, originals),
         plot_visibility(run, originals),
         plot_coverage(run, originals),
-        plot_maps(run, originals),
+        *(plot for part in report_parts().values() for plot in part.plots(run, originals)),
         plot_time(run),
     )
     return [plot for plot in plots if plot is not None]
@@ -239,7 +232,7 @@ def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | Non
             scores = [point["score"] for point in (*points, points[-1])]
             axes.plot(images, scores, f"{marker}-", color=colour, ms=4, label=label, drawstyle="steps-post", markevery=range(len(points)))  # fmt: skip
             bounds = [point["interval"] for point in (*points, points[-1])]
-            _band(axes, images, bounds, colour, step="post")
+            shade_band(axes, images, bounds, colour, step="post")
         start_at_zero(axes)
         label_curve_axes(axes, "images seen", "score (%)", 6 if len(curves) > 1 else 0)
 
@@ -282,7 +275,7 @@ def plot_target_errors(results: Mapping[str, Any]) -> Plot | None:
         ):
             means = [point[name]["mean"] for point in points]
             curve_axes.plot(turns, means, mark, color=colour, ms=4, label=label)
-            _band(curve_axes, turns, [point[name]["interval"] for point in points], colour)
+            shade_band(curve_axes, turns, [point[name]["interval"] for point in points], colour)
             start_at_zero(curve_axes)
             curve_axes.set_ylabel(label)
         label_curve_axes(axes, "turns taken", curves["position_metres"][0])
@@ -404,7 +397,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
             colour, mark = (palette.BLUE, "o-") if side == "right" else (palette.VERMILLION, "s--")
             label = f"{OUTCOME_LABELS[side]} (n = {points[0].n})"
             axes.plot(turns, [p.percent for p in points], mark, color=colour, ms=3.5, label=label)
-            _band(axes, turns, [p.bounds for p in points], colour)
+            shade_band(axes, turns, [p.bounds for p in points], colour)
         start_at_zero(axes)
         label_curve_axes(axes, "turn", "surface seen so far (%)")
 
@@ -414,43 +407,6 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         "Two rising curves: the mean share of the surface seen, for answers that score at least 50 % and for the others.",
         draw_svg(paint),
         f"Mean over questions. {interval_note()}{_mirror_note(run, 'scored')}",
-    )
-
-
-def plot_maps(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Plot recall and precision of the model's map by turn."""
-    if "beliefs" not in run.results:
-        return None
-    beliefs = run.results["beliefs"]
-    figures = summarize_diagnoses(run.states, diagnoses, run.config.image_size)
-    by_turn = figures["beliefs"]["turns"] if "beliefs" in figures else []
-    seen_found = {row["turn"]: row["seen_found"] for row in by_turn}
-    rows = [{**row, "seen_found": seen_found.get(row["turn"])} for row in beliefs["turns"]]
-    curves = [name for name in CURVES if any(row.get(name) for row in rows)]
-    if not curves:
-        return None
-
-    def paint(axes: Any) -> None:
-        for name in curves:
-            label, colour, mark = CURVES[name]
-            known_rows = [row for row in rows if row.get(name)]
-            turns, points = (
-                [row["turn"] + 1 for row in known_rows],
-                [row[name] for row in known_rows],
-            )
-            label = f"{label} (n = {points[-1]['n']})"
-            axes.plot(turns, [p["value"] for p in points], mark + "-", color=colour, ms=4, label=label)  # fmt: skip
-            _band(axes, turns, [p["interval"] for p in points], colour)
-        axes.set_ylim(0, 100)
-        label_curve_axes(axes, "turn", "objects (%)", 1)
-
-    return Plot(
-        "beliefs",
-        "The model's map by turn",
-        "Curves by turn: the share of named objects on its map, and of objects on its map that exist.",
-        draw_svg(paint, height=3.3),
-        f"An object counts as on the map if the map has an object of its category within {beliefs['radius_metres']:g} m"
-        f" of its centre. {interval_note()}",
     )
 
 
@@ -497,7 +453,7 @@ def _stacked_bars(counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]
     return draw_svg(paint, height=1.1 + 0.27 * len(counts))
 
 
-def _band(
+def shade_band(
     axes: Any,
     turns: Iterable[float],
     bounds: Sequence[Sequence[float] | None],

@@ -35,7 +35,6 @@ from render_agent.report.diagnosis.model import (
     group_name,
     name_of,
 )
-from render_agent.report.pages.maps.belief_marks import BeliefMap, belief_maps
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
     CandidateMark,
@@ -46,11 +45,8 @@ from render_agent.report.pages.maps.path_marks import (
 )
 from render_agent.report.pages.maps.target_marks import TargetMarks, TargetPath, target_marks
 from render_agent.report.pages.view3d.page_data import view_data
-from render_agent.report.sentences.causes import (
-    compare_answers,
-    describe_cause,
-    explain_wrong_answer,
-)
+from render_agent.report.report_part import Section, report_parts
+from render_agent.report.sentences.causes import describe_cause, explain_wrong_answer
 from render_agent.report.sentences.labels import outcome_label, result_label
 from render_agent.runs.build import Parts
 from render_agent.runs.log.row import Row
@@ -218,14 +214,9 @@ class QuestionView:
         return {} if self.plan is None else candidate_marks(self.state, self.plan)
 
     @cached_property
-    def beliefs(self) -> list[BeliefMap]:
-        """Belief maps; empty if the question was not probed for beliefs."""
-        return belief_maps(self.state, self.diagnosis, self.plan, self.size)
-
-    @property
-    def belief_summary(self) -> str:
-        """Comparison of the answer with the one implied by its last map."""
-        return "" if self.diagnosis is None else compare_answers(self.diagnosis, self.state.answer)
+    def sections(self) -> list[Section]:
+        """Sections of report parts."""
+        return [data for part in report_parts().values() for data in part.sections(self)]
 
     def in_3d(self, images: str) -> str | None:
         """Return the data of its 3D view as JSON; None if there is none."""

@@ -10,8 +10,10 @@ from render_agent.beliefs.matching import match_results
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
+from render_agent.report.beliefs.belief_agreement import seen_by
+from render_agent.report.beliefs.belief_diagnosis import belief_of
+from render_agent.report.beliefs.belief_text import summarize_score
 from render_agent.report.diagnosis.model import Diagnosis, name_of
-from render_agent.report.diagnosis.summary import seen_by
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (
     Pixel,
@@ -94,9 +96,10 @@ def belief_maps(
     size: tuple[int, int],  # width and height of its images in pixels
 ) -> list[BeliefMap]:
     """Return the belief maps of a question; empty if it has none."""
-    if diagnosis is None or diagnosis.belief is None or plan is None:
+    belief = belief_of(diagnosis)
+    if diagnosis is None or belief is None or plan is None:
         return []
-    return [_belief_map(state, diagnosis, probe, plan, size) for probe in diagnosis.belief.probes]
+    return [_belief_map(state, diagnosis, probe, plan, size) for probe in belief.probes]
 
 
 def _belief_map(
@@ -164,31 +167,6 @@ def _believed_marks(
             name, categories.get(name, 0), inside, outcome, believed.position, inside != pixel,
             believed.sure, believed.length, to, metres,
         )  # fmt: skip
-
-
-def summarize_score(probe: ScoredProbe) -> str:
-    """Summarize the score of a belief as comma-separated phrases."""
-    score = probe.score
-    if score is None:
-        return "unreadable belief"
-    parts = []
-    if score.matching is not None:
-        parts.append(f"{score.found} of {score.true} objects found")
-        if score.matching.doubled:
-            parts.append(f"{len(score.matching.doubled)} duplicated")
-        if score.matching.invented:
-            parts.append(f"{len(score.matching.invented)} invented")
-        if score.matching.pairs:
-            error = sum(pair.metres for pair in score.matching.pairs) / score.found
-            parts.append(f"position error {error:.2f} m")
-    if score.counts is not None:
-        count_error = sum(map(abs, score.counts.values()))
-        parts.append(f"count error {count_error}" if count_error else "counts correct")
-    if score.metres is not None:
-        parts.append(f"self-localisation error {score.metres:.2f} m")
-    if probe.answer is not None:
-        parts.append(f"implies {probe.answer}")
-    return ", ".join(parts)
 
 
 def _pose(plan: ScenePlan, position: tuple[float, float], yaw: float | None) -> PoseMark:
