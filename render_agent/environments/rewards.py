@@ -22,7 +22,7 @@ from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.runs.log.row import score_of
-from render_agent.score.reached_views import is_success
+from render_agent.score.dialogues.reached_views import is_success
 from render_agent.tasks.question_types import named_categories
 from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr

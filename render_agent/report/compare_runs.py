@@ -15,8 +15,6 @@ from render_agent.report.sentences.verdicts import other_verdicts, verdict
 from render_agent.runs.inputs import differing_files, question_inputs
 from render_agent.runs.log.row import score_of
 from render_agent.runs.read import RunData
-from render_agent.score.answering import LABELS as ANSWERING_LABELS
-from render_agent.score.answering import compare_answering
 from render_agent.score.comparison import (
     Side,
     compare,
@@ -27,11 +25,13 @@ from render_agent.score.comparison import (
     pair_rows,
     parser_difference,
 )
+from render_agent.score.dialogues.answering import LABELS as ANSWERING_LABELS
+from render_agent.score.dialogues.answering import compare_answering
+from render_agent.score.dialogues.reached_views import MEASURES, compare_views
+from render_agent.score.dialogues.score_by_images import score_by_images
 from render_agent.score.intervals import add_holm
 from render_agent.score.parsers import PARSERS
 from render_agent.score.power import plan
-from render_agent.score.reached_views import MEASURES, compare_views
-from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import OFFICIAL, asks_vsibench, score_name
 
 POWER = 0.8  # power of a planned comparison; the usual choice

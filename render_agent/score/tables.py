@@ -10,9 +10,9 @@ from rich.console import Group
 
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.score.causal import OUTCOME_LABELS
+from render_agent.score.dialogues.reached_views import MEASURES
 from render_agent.score.intervals import MIN_SCENES, method_words
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
-from render_agent.score.reached_views import MEASURES
 from render_agent.score.summary import (
     MEAN_NAMES,
     OFFICIAL,

@@ -14,7 +14,7 @@ from render_agent.report.diagnosis.cause import first_clear_turns
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
 from render_agent.scans.camera import Camera
-from render_agent.score.answering import answers_by_turn
+from render_agent.score.dialogues.answering import answers_by_turn
 from render_agent.score.intervals import ratio
 from render_agent.score.terms import Term
 

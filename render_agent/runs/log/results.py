@@ -24,15 +24,15 @@ from render_agent.runs.log.row import (
     score_of,
     scored_answers,
 )
-from render_agent.score.answering import answering_figures
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
-from render_agent.score.instruments import instrument_figures
+from render_agent.score.dialogues.answering import answering_figures
+from render_agent.score.dialogues.instruments import instrument_figures
+from render_agent.score.dialogues.reached_views import view_measures
+from render_agent.score.dialogues.score_by_images import score_by_images
 from render_agent.score.means import MACRO, MICRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
-from render_agent.score.reached_views import view_measures
-from render_agent.score.score_by_images import score_by_images
 from render_agent.score.summary import (
     OFFICIAL,
     OFFICIAL_RAW,

@@ -17,10 +17,10 @@ from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.columns import Column, columns_of
+from render_agent.score.dialogues.reached_views import view_columns
 from render_agent.score.means import AnswerScore
 from render_agent.score.official import first_word
 from render_agent.score.questions import is_scorable, score_answer, scored_question
-from render_agent.score.reached_views import view_columns
 from render_agent.score.summary import OFFICIAL
 from render_agent.util.numbers import is_number
 from render_agent.util.safe_parse import Count, Number

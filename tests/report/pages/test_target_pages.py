@@ -15,7 +15,7 @@ from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.plots.run_plots import plot_target_errors
 from render_agent.runs.read import RunData
 from render_agent.scans.free_space.shortest_path import ShortestPaths
-from render_agent.score.reached_views import MEASURES, path_taken
+from render_agent.score.dialogues.reached_views import MEASURES, path_taken
 
 
 @pytest.fixture(scope="module")

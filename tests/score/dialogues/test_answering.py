@@ -24,7 +24,7 @@ from render_agent.options import RunConfig
 from render_agent.report.compare_runs import compare_runs
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
-from render_agent.score.answering import (
+from render_agent.score.dialogues.answering import (
     answering_figures,
     answers_by_turn,
     compare_answering,

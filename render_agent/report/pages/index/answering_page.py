@@ -16,8 +16,8 @@ from render_agent.report.pages.plots.svg import draw_svg, label_curve_axes, lege
 from render_agent.report.pages.report_page import ReportPage
 from render_agent.report.sentences.contrasts import describe_difference
 from render_agent.runs.read import RunData
-from render_agent.score.answering import LABELS, answering_terms, answers_by_turn
-from render_agent.score.instruments import LABELS as INSTRUMENTS
+from render_agent.score.dialogues.answering import LABELS, answering_terms, answers_by_turn
+from render_agent.score.dialogues.instruments import LABELS as INSTRUMENTS
 from render_agent.score.intervals import add_holm
 from render_agent.score.tables import figure, interval_cell
 from render_agent.score.terms import Term, estimate_terms, summarize_terms

@@ -1,0 +1,1 @@
+"""Figures of whole dialogues: answers over turns and images, views reached, and the use of instruments."""
