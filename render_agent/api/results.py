@@ -19,7 +19,7 @@ from render_agent.extras import require
 from render_agent.options import RunConfig
 from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,

@@ -13,14 +13,14 @@ from factories.states import question, state
 
 from render_agent.dialogue.reply import Action
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
+from render_agent.report.comparison.run_list import run_row
+from render_agent.report.comparison.runs_table import RunGroup, run_rows
 from render_agent.report.diagnosis.cause import diagnose
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.visibility_pass import Visibility
 from render_agent.report.pages.index.index_page import what_to_publish
 from render_agent.report.pages.index.runs_page import render_runs_page
-from render_agent.report.run_list import run_row
-from render_agent.report.runs_table import RunGroup, run_rows
 from render_agent.report.sentences.findings import score_gains
 from render_agent.runs.log.row import is_read_differently
 from render_agent.runs.loggers import final_scalars

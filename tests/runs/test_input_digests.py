@@ -26,7 +26,7 @@ from PIL import Image
 
 from render_agent import __version__
 from render_agent.errors import RunLogError, SceneError, SetupError, UsageError
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
 from render_agent.runs.merge_shards import merge_shards

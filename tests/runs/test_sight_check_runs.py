@@ -26,7 +26,7 @@ import render_agent
 from render_agent.engines.bundled_models import FOLDER
 from render_agent.engines.sight_check import STAGE
 from render_agent.errors import SetupError
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.bundle import contents
 from render_agent.report.pages.index.index_page import describe_run
 from render_agent.runs.merge_shards import merge_shards

@@ -70,7 +70,7 @@ def compare_command(
         place = None if page is None else Path(page)
         print_comparison(Path(output), runs, anyway, place, not no_diagnosis, as_json, table)
         return
-    from render_agent.report.compare_runs import plan_power
+    from render_agent.report.comparison.compare_runs import plan_power
     from render_agent.runs.read import find_run
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
@@ -96,9 +96,9 @@ def print_comparison(
     Path() as `page` stands for a folder next to the first run.
     """
     from render_agent.extras import require
-    from render_agent.report.compare_runs import compare_runs, compared_figures, sides_of
-    from render_agent.report.comparison_table import FORMATS, table_cells
-    from render_agent.report.runs_table import RunGroup, run_rows, runs_table
+    from render_agent.report.comparison.compare_runs import compare_runs, compared_figures, sides_of
+    from render_agent.report.comparison.comparison_table import FORMATS, table_cells
+    from render_agent.report.comparison.runs_table import RunGroup, run_rows, runs_table
     from render_agent.report.sentences.verdicts import difference_lines
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import ladder

@@ -50,7 +50,7 @@ def ls_command(output: str, as_json: bool, wide: bool) -> None:
       render-agent ls
       render-agent ls --wide --runs results
     """
-    from render_agent.report.run_list import run_row
+    from render_agent.report.comparison.run_list import run_row
     from render_agent.runs.read import NO_RUNS, list_runs
     from render_agent.score.summary import SCORE_NAMES
     from render_agent.util.console import PlainTable, plain_console

@@ -23,7 +23,7 @@ from render_agent.cli.commands.sweep.cells import find_cells
 from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
-from render_agent.report.runs_table import RunGroup, run_rows, runs_table
+from render_agent.report.comparison.runs_table import RunGroup, run_rows, runs_table
 from render_agent.runs.log.lock import FolderLock
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare

@@ -10,7 +10,7 @@ from factories.sweeps import sweep, write_sweep
 from render_agent.cli.commands.sweep.cells import find_cells
 from render_agent.cli.commands.sweep.plan import read_sweep
 from render_agent.errors import UsageError
-from render_agent.report.runs_table import run_rows
+from render_agent.report.comparison.runs_table import run_rows
 from render_agent.runs.read import RunData, list_runs
 from render_agent.score.comparison import Side, compare
 

@@ -6,7 +6,7 @@ from factories.reports import build_index
 from factories.runs import play
 
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.comparison.comparison_page import write_comparison
 from render_agent.runs.read import RunData
 

@@ -16,11 +16,11 @@ from factories.reports import HOSTILE
 from factories.runs import make_questions, play, walking_engine
 
 from render_agent.errors import RunLogError, UsageError
+from render_agent.report.comparison.run_list import differing_options, run_row
 from render_agent.report.pages import live as module
 from render_agent.report.pages.build import build_report
 from render_agent.report.pages.index.runs_page import write_runs_page
 from render_agent.report.pages.live import LiveReports, serve_runs
-from render_agent.report.run_list import differing_options, run_row
 from render_agent.runs.read import RunData, list_runs
 
 NAME = HOSTILE.replace("/", "_")[:60] + "\x1b[2J"

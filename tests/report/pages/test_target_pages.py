@@ -10,7 +10,7 @@ from factories.reports import build_index, run_rooms
 from factories.views import SIZE, view_questions
 
 import render_agent
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
 from render_agent.report.pages.plots.run_plots import plot_target_errors
 from render_agent.runs.read import RunData

@@ -8,8 +8,8 @@ import pytest
 from factories.runs import finish_run, make_config, make_questions
 
 from render_agent.options import RunConfig
-from render_agent.report.compare_runs import sides_of
-from render_agent.report.comparison_table import FORMATS, table_cells
+from render_agent.report.comparison.compare_runs import sides_of
+from render_agent.report.comparison.comparison_table import FORMATS, table_cells
 from render_agent.report.sentences.facts import facts_line, request_facts
 from render_agent.report.sentences.verdicts import (
     ABSENT,

@@ -28,7 +28,7 @@ from render_agent.dialogue.events import (
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.runs.log.caveats import (
     adapted_fields,
     caveats,

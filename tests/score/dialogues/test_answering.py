@@ -21,7 +21,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.score.dialogues.answering import (

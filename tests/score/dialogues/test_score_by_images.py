@@ -6,7 +6,7 @@ import pytest
 from conftest import mostly_slow
 from factories.runs import finish_run, make_config
 
-from render_agent.report.compare_runs import compare_runs
+from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.plots.run_plots import plot_images
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

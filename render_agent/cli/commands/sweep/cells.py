@@ -14,7 +14,7 @@ from render_agent.cli.commands.sweep.plan import Sweep
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig
-from render_agent.report.runs_table import is_complete
+from render_agent.report.comparison.runs_table import is_complete
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData, list_runs
 from render_agent.runs.runner import check, resume_run, start_run

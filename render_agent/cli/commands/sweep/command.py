@@ -61,9 +61,9 @@ def sweep_command(
     from render_agent.cli.commands.sweep.plan import read_sweep
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
+    from render_agent.report.comparison.runs_plot import write_runs_plot
+    from render_agent.report.comparison.runs_table import COMPLETE, run_rows, runs_table
     from render_agent.report.pages.index.runs_page import SWEEP_PLOT
-    from render_agent.report.runs_plot import write_runs_plot
-    from render_agent.report.runs_table import COMPLETE, run_rows, runs_table
     from render_agent.util.console import plain_console
     from render_agent.util.reasons import truncate
     from render_agent.util.sanitize import printable_json
@@ -115,7 +115,7 @@ def _model_is_typed(context: click.Context) -> bool:
 
 def _list_cells(plan: Sweep, console: Console) -> None:
     from render_agent.cli.commands.sweep.cells import find_cells
-    from render_agent.report.runs_table import status_of
+    from render_agent.report.comparison.runs_table import status_of
     from render_agent.tasks.selection import choose_questions
     from render_agent.util.display import count_noun
 

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from render_agent.errors import UsageError, os_errors
 from render_agent.options import RunConfig, parse_options
-from render_agent.report.runs_table import RunGroup
+from render_agent.report.comparison.runs_table import RunGroup
 from render_agent.report.sentences.facts import option_value
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from render_agent.dialogue.question import Question
-from render_agent.report.compare_runs import sides_of
+from render_agent.report.comparison.compare_runs import sides_of
 from render_agent.report.sentences.labels import outcome_label
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData

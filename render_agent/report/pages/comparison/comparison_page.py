@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.report.compare_runs import compared_figures
-from render_agent.report.comparison_table import FORMATS, table_cells
+from render_agent.report.comparison.compare_runs import compared_figures
+from render_agent.report.comparison.comparison_table import FORMATS, table_cells
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.evidence import commitment_cost, evidence_terms
 from render_agent.report.diagnosis.model import Diagnosis

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from render_agent.errors import RunLogError, UsageError
+from render_agent.report.comparison.run_list import differing_options, run_row
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.page import copy_assets, render_page, write_page
-from render_agent.report.run_list import differing_options, run_row
 from render_agent.runs.log.lock import RUNNING
 from render_agent.runs.read import NO_RUNS, list_runs
 from render_agent.score.summary import SCORE_NAMES

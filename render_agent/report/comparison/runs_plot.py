@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from render_agent.options import flag_of
+from render_agent.report.comparison.runs_table import COMPLETE, Row
 from render_agent.report.pages.plots.palette import BLUE
 from render_agent.report.pages.plots.svg import (
     Dots,
@@ -18,7 +19,6 @@ from render_agent.report.pages.plots.svg import (
     label_curve_axes,
     series_style,
 )
-from render_agent.report.runs_table import COMPLETE, Row
 from render_agent.util.atomic_files import atomic_write
 from render_agent.util.numbers import is_number
 

@@ -10,9 +10,9 @@ from factories.sweeps import sweep, write_sweep
 
 from render_agent.cli.commands.sweep.cells import find_cells
 from render_agent.cli.commands.sweep.plan import read_sweep
+from render_agent.report.comparison.runs_plot import draw_curves, find_curves, write_runs_plot
+from render_agent.report.comparison.runs_table import run_rows
 from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page
-from render_agent.report.runs_plot import draw_curves, find_curves, write_runs_plot
-from render_agent.report.runs_table import run_rows
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
