@@ -67,7 +67,7 @@ class _Corner(Struct):
     z: Number
 
 
-class _Own(Struct, forbid_unknown_fields=True):
+class _Own(Struct):
     label: Label
     center: Vector | None = None
     size: Vector | None = None
@@ -166,7 +166,8 @@ def _read_own(data: Any, path: Path, scan: Path, up: Axis) -> BoxFile:
         else:
             raise ValueError(f"object {index} ({entry.label}) needs center and size, or corners")
         objects.append(NamedBox(entry.label, box))
-    return BoxFile("boxes", objects)
+    unused = sorted({name for entry in data for name in entry} - {*_Own.__struct_fields__})
+    return BoxFile("boxes", objects, unused=(f"fields {', '.join(unused)}",) if unused else ())
 
 
 def refuse_repeated(numbers: Any) -> None:

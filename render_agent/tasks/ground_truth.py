@@ -29,7 +29,7 @@ from render_agent.scans.room_ground_truth import (
     read_ground_truth,
 )
 from render_agent.tasks.box_files import box_file_parts
-from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes
+from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes, warn_of_unused
 
 UNKNOWN_AREA = 0.0
 
@@ -132,7 +132,9 @@ def check_own_boxes(questions: Iterable[Question], config: RunConfig) -> None:
     scans = {question.unchanged.scene: question.scan for question in questions}
     if config.boxes is not None:
         _refuse_several(scans.values())
-    _own_facts(scans, config, (), is_optional=False)
+    for scan in scans.values():
+        if scan is not None and (file := own_box_file(scan, config)) is not None:
+            warn_of_unused(file, scan, config)
 
 
 def _own_facts(

@@ -14,7 +14,7 @@ from render_agent.options import RunConfig
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.file_frame import AUTO, METRES, UPRIGHT, AnyUnit, Axis, Up
-from render_agent.tasks.box_files import BoxFile, BoxFrame, NamedBox, read_box_file, to_upright
+from render_agent.tasks.box_files import BoxFrame, NamedBox, read_box_file, to_upright
 
 logger = logging.getLogger(__name__)
 
@@ -51,19 +51,30 @@ def own_boxes(path: Path, scan: Path, config: RunConfig | None) -> dict[str, lis
 
     Raises QuestionsError if the file cannot be read or does not fit the scan. A scan that cannot be read has no boxes.
     """
+    boxes: dict[str, list[OrientedBox]] = {}
+    for entry in _read(path, scan, config)[0]:
+        boxes.setdefault(entry.label, []).append(entry.box)
+    return boxes
+
+
+def warn_of_unused(path: Path, scan: Path, config: RunConfig | None) -> None:
+    """Log a warning of what a file of boxes declares and the program does not use. Raises QuestionsError."""
+    if unused := _read(path, scan, config)[1]:
+        logger.warning("%s: not used: %s", path, ", ".join(unused))
+
+
+def _read(
+    path: Path, scan: Path, config: RunConfig | None
+) -> tuple[tuple[NamedBox, ...], tuple[str, ...]]:
     up, unit = (AUTO, AUTO) if config is None else config.frame
     boxes_up, boxes_unit = (AUTO, AUTO) if config is None else (config.boxes_up, config.boxes_unit)
     try:
         stamps = tuple((file, file.stat().st_mtime_ns) for file in (path, scan))
-        objects = _placed_objects(stamps, _Frames(up, unit, boxes_up, boxes_unit))
+        return _placed_objects(stamps, _Frames(up, unit, boxes_up, boxes_unit))
     except OSError as error:
         raise QuestionsError(f"cannot read the boxes in {path}: {error}") from error
     except SceneError:  # its questions fail with this error when they load the scan
-        return {}
-    boxes: dict[str, list[OrientedBox]] = {}
-    for entry in objects:
-        boxes.setdefault(entry.label, []).append(entry.box)
-    return boxes
+        return (), ()
 
 
 @lru_cache(maxsize=256)
@@ -71,7 +82,8 @@ def _placed_objects(
     # the file of boxes and the scan, with the times of their last change
     stamps: tuple[tuple[Path, int], ...],
     frames: _Frames,
-) -> tuple[NamedBox, ...]:
+) -> tuple[tuple[NamedBox, ...], tuple[str, ...]]:
+    """Return the boxes of a file, and what it declares and the program does not use."""
     from render_agent.scans.formats.axis_alignment import read_alignment
     from render_agent.scans.formats.cleaning import upright_turn
     from render_agent.scans.formats.load import load_scene
@@ -118,8 +130,8 @@ def _placed_objects(
                 else "Correct the boxes, or pass the frame with --boxes-up and --boxes-unit."
             )
         )
-    _log(path, file)
-    return tuple(objects)
+    logger.info("%s: %d boxes (%s)", path, len(objects), file.kind)
+    return tuple(objects), file.unused
 
 
 def _align(entry: NamedBox, matrix: Array) -> NamedBox:
@@ -127,11 +139,6 @@ def _align(entry: NamedBox, matrix: Array) -> NamedBox:
     turned = to_upright(entry, matrix[:3, :3], 1.0)
     box = turned.box
     return NamedBox(entry.label, OrientedBox(box.centre + matrix[:3, 3], box.size, box.axes))
-
-
-def _log(path: Path, file: BoxFile) -> None:
-    notes = f"; not used: {', '.join(file.unused)}" if file.unused else ""
-    logger.info("%s: %d boxes (%s)%s", path, len(file.objects), file.kind, notes)
 
 
 def _check_sizes(path: Path, objects: list[NamedBox]) -> None:

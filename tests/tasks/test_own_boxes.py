@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from itertools import permutations
 
 import numpy as np
@@ -14,7 +15,8 @@ from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
 from render_agent.scans.boxes import OrientedBox, rotation
 from render_agent.tasks.box_files import box_of_corners
-from render_agent.tasks.ground_truth import facts_files, load_facts
+from render_agent.tasks.ground_truth import check_own_boxes, facts_files, load_facts
+from render_agent.tasks.rooms import BUNDLED
 
 TABLE = (1.0, 1.0, 0.0), (2.0, 2.5, 0.75)
 POINTS, FACES = room(block(*TABLE))
@@ -30,6 +32,10 @@ def question(scan, scene="room"):
 def corners_of(facts, label="table"):
     (box,) = facts.boxes[label]
     return {tuple(corner) for corner in np.round(box.corners, 6)}
+
+
+def table(**changes):
+    return [{"label": "table", "center": CENTRE, "size": SIZE} | changes]
 
 
 EXPECTED = {tuple(c) for c in np.round(OrientedBox(np.array(CENTRE), np.array(SIZE), np.eye(3)).corners, 6)}  # fmt: skip
@@ -113,15 +119,26 @@ def test_every_format_gives_the_same_box(scan, name):
     assert facts_files([question(scan)]) == [path]
 
 
-def test_room_plan_has_doors_and_words_for_categories(scan, caplog):
-    caplog.set_level("INFO")
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(FORMATS["room_plan"], "1 walls"), (table(colour="red", id=7), "colour, id")],
+)
+def test_what_is_not_used_is_reported_at_the_start(scan, caplog, data, words):
+    path = write(scan, data)
+    check_own_boxes([question(scan)], RunConfig())
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert str(path) in record.message
+    assert words in record.message
+
+
+def test_room_plan_has_doors_and_words_for_categories(scan):
     write(scan, FORMATS["room_plan"])
     facts = load(scan)
     assert facts.counts == {"table": 1, "washer dryer": 1, "door": 1}
     low, high = facts.boxes["door"][0].bounds
     np.testing.assert_allclose((low + high) / 2, (3, 0, 1), atol=1e-9)
     np.testing.assert_allclose(high - low, (0.9, 0.02, 2), atol=1e-9)
-    assert "1 walls" in caplog.text
 
 
 def test_boxes_are_in_the_unit_and_axes_of_the_scan(tmp_path):
@@ -168,10 +185,6 @@ def test_scannet_boxes_come_from_the_vertices_in_the_aligned_frame(tmp_path):
         load(scan, boxes=str(path))
 
 
-def table(**changes):
-    return [{"label": "table", "center": CENTRE, "size": SIZE} | changes]
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -182,7 +195,6 @@ def table(**changes):
         (table(center=[5.5, 0.5, -3.5], size=[0.5, 0.5, 0.5]), ["--boxes-up y"]),
         (table(number=1) + table(number=1), ["number 1"]),
         (table(corners=CORNERS.tolist()), ["center and size, or corners"]),
-        (table(colour="red"), ["colour"]),
         ([], ["boxes.md"]),
         ({"rooms": 3}, ["boxes.md"]),
         (table(label="a\u202eb"), ["invisible"]),
@@ -214,6 +226,15 @@ def test_boxes_option_takes_precedence_and_names_one_scan(scan, tmp_path):
     second.write_bytes(scan.read_bytes())
     with pytest.raises(UsageError, match=r"second\.ply"):
         load_facts([question(scan), question(second, "second")], RunConfig(boxes=str(path)))
+
+
+def test_boxes_of_the_user_precede_those_of_make_rooms(tmp_path):
+    for suffix in (".ply", ".json"):
+        shutil.copy((BUNDLED / "room00.ply").with_suffix(suffix), tmp_path)
+    scan = tmp_path / "room00.ply"
+    assert "table" in load_facts([question(scan, "room00")])["room00"].counts
+    write(scan, table(label="desk", center=[1.5, 1.5, 0.4], size=[1, 1, 0.8]), "room00.boxes.json")
+    assert load_facts([question(scan, "room00")])["room00"].counts == {"desk": 1}
 
 
 def test_area_of_the_floor_is_unknown(scan):

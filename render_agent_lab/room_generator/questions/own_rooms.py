@@ -20,7 +20,7 @@ from render_agent.scans.room_ground_truth import (
     ground_truth_file,
     read_ground_truth,
 )
-from render_agent.tasks.own_boxes import own_box_file, own_boxes
+from render_agent.tasks.own_boxes import own_box_file, own_boxes, warn_of_unused
 from render_agent_lab.room_generator.floor_plan.walkway import footprint_distance
 
 # Heights above the floor, in metres, whose clearances together cover a walking person.
@@ -55,6 +55,7 @@ def truth_of(scan: Path, config: RunConfig) -> RoomGroundTruth:
         raise QuestionsError(
             f"{scan} has no object boxes. Write {scan.stem}.boxes.json next to it, or draw them with render-agent boxes."
         )
+    warn_of_unused(boxes_file, scan, config)
     boxes = [
         (label, box)
         for label, group in own_boxes(boxes_file, scan, config).items()
