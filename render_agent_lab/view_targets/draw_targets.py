@@ -28,7 +28,6 @@ PITCHES = (0.0, -15.0)  # degrees, of targets
 LEVELS = (0.0, -0.4)  # metres, heights of targets relative to the start
 NEAR_METRES = (0.8, 3.0)  # straight distance between start and target
 FAR_METRES = 1.5  # shortest distance if something is in between
-PASSAGE_METRES = 0.05  # a straight line this close to surface passes through it
 
 IMAGE_TEXT = "Move the camera until it shows the target image."
 TEXT = "Move the camera, at its present height, until it shows {view}. Distances are level ones, to the middle of objects."
@@ -74,8 +73,7 @@ def _near(room: TargetRoom, rng: np.random.Generator) -> Draft | None:
 def _far(room: TargetRoom, rng: np.random.Generator) -> Draft | None:
     start = _random_camera(room, rng)
     target = _at_some_height(_turned(start, rng), room, rng)
-    line = np.linspace(start.position, target.position, 200)
-    if room.space.tree.query(line)[0].min() > PASSAGE_METRES:
+    if not room.is_hidden(target.position, start):
         return None
     length = ShortestPaths(room.space, target.position).length(start.position)
     return Draft(start, target) if length is not None and length >= FAR_METRES else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.render.renderer import Renderer
-from render_agent.scans.camera import Camera, FloatArray, vertical_from_horizontal, wrap_degrees
+from render_agent.scans.camera import (
+    Camera,
+    FloatArray,
+    Vector,
+    vertical_from_horizontal,
+    wrap_degrees,
+)
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import farthest_point_sample
 from render_agent.scans.scene import Scene
@@ -26,6 +33,8 @@ MIN_SURFACE = 0.9  # share of the pixels that must show scanned surface
 MIN_MEDIAN_METRES = 0.9  # views of nearer surface show too little of the room
 # Share of pixels whose brightness differs from a neighbour's by at least MIN_STEP of 255.
 MIN_EDGES, MIN_STEP = 0.08, 8.0
+
+MIN_GAP_METRES = 0.2  # surface this far in front of a place hides it
 
 COARSE = 4  # images are compared after averaging blocks of this many pixels
 PLACES = 48  # places, and HEADINGS at each of them, whose views are compared with a target
@@ -76,6 +85,12 @@ class TargetRoom:
         grey = frame.colours.mean(axis=2)
         steps = np.abs(np.diff(grey, axis=0))[:, 1:], np.abs(np.diff(grey, axis=1))[1:]
         return bool((np.maximum(*steps) >= MIN_STEP).mean() >= MIN_EDGES)
+
+    def is_hidden(self, place: Vector, start: Camera) -> bool:
+        """Return True if surface hides a place from a camera, whichever way it looks."""
+        depth = self.renderer.draw(self.scene, start.looking_at(place), *SIZE).depth
+        in_front = depth[SIZE[1] // 2, SIZE[0] // 2]
+        return bool(in_front < math.dist(place, start.position) - MIN_GAP_METRES)
 
     def is_distinct(self, camera: Camera) -> bool:
         """Return True if no view from elsewhere looks like that of a camera."""
