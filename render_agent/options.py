@@ -274,8 +274,7 @@ class RunConfig:
     )
     no_self_check: bool = _speed(
         False,
-        "Skip the comparison of a local model's engine with the plain forward pass, which precedes every run and is"
-        " cached.",
+        "Skip the start check, which compares the engine of a local model with the model's plain forward pass.",
     )
     max_failures: str = _speed(
         AUTO,

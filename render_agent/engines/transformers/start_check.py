@@ -47,8 +47,7 @@ TOLERANCE_FACTOR = 3.0
 # Lower bound of the difference between implementations: recurrent layers round differently token by token.
 MIN_SPREAD = {torch.bfloat16: 8e-4, torch.float16: 1.5e-4}
 
-# Limit for devices other than GPUs. Beyond it, only the first token of the short dialogue is compared.
-MAX_SECONDS = 15.0
+MAX_SECONDS = 15.0  # limit for devices other than GPUs, beyond which only one token is compared
 FULL_COST = 15  # seconds of the whole comparison per second of the first forward pass
 
 INSTRUCTIONS = "Look around the room, and say in a few words what the images show. "
@@ -202,7 +201,8 @@ class Probe:
         difference = float(torch.cat(differences).max())
         if self._is_exact:
             return Difference(difference, MAX_EXACT_DIFFERENCE)
-        spread = max(float(torch.cat(spreads).median()), MIN_SPREAD[self.loaded.model.dtype])
+        min_spread = MIN_SPREAD.get(self.loaded.model.dtype, MIN_SPREAD[torch.bfloat16])
+        spread = max(float(torch.cat(spreads).median()), min_spread)
         return Difference(difference, TOLERANCE_FACTOR * spread)
 
     @property

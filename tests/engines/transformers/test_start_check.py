@@ -152,7 +152,7 @@ def test_broken_pages_are_switched_off(broken, dtype, monkeypatch):
     engine, record = check(loaded)
     assert "pages off" in record["caveats"][0]
     assert isinstance(engine, TransformersEngine)
-    if dtype == "float32":
+    if (broken, dtype) == ("positions", "float32"):
         expected = Dialogues(**SMALL).run(UncachedModel(loaded)).texts
         assert Dialogues(**SMALL).run(engine).texts == expected
 
