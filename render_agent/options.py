@@ -43,8 +43,8 @@ def declare(group: Group, default: Any, text: str, **more: Any) -> Any:
     the help text, `{names}` stands for the names of the parts of kind `names`. Further metadata: `metavar`, `choices`,
     `minimum`, `maximum`, `pattern` (a regular expression), `separator` of several values in one word, `part` or `names` (the
     kind of part that it names, or that its values start with; see `registry`), `path` (a key of IS_PATH), `private` (must
-    not be published), `free` (may change when a run is resumed although its group may not), and `local` (describes a model
-    on this machine; a server determines it for its models).
+    not be published), `of_model` (only a model that is prompted needs it), `free` (may change when a run is resumed although
+    its group may not), and `local` (describes a model on this machine; a server determines it for its models).
     """
     return field(default=default, metadata={"group": group, "text": text, **more})
 
@@ -335,12 +335,14 @@ class RunConfig:
         "json",
         "Format of replies: json (one JSON object) or tools (native tool calls).",
         part="reply protocol",
+        of_model=True,
     )
     history: str = _dialogue(
         "all",
         "Turns whose images stay in the prompt: all, or the last K. The texts of earlier turns stay.",
         metavar="all|K",
         pattern=r"all|[1-9]\d{0,3}",
+        of_model=True,
     )
     feedback: str = _dialogue(
         "on",
@@ -373,10 +375,13 @@ class RunConfig:
         metavar="LIST",
         separator=",",
         choices=PROBES,
+        of_model=True,
     )
-    temperature: float = _dialogue(0.0, "Sampling temperature; 0 is greedy.", minimum=0)
+    temperature: float = _dialogue(
+        0.0, "Sampling temperature; 0 is greedy.", minimum=0, of_model=True
+    )
     seed: int = _dialogue(0, "Seed of all randomness, combined with question ids.")
-    max_new_tokens: int = _dialogue(512, "Token limit of a reply.", minimum=1)
+    max_new_tokens: int = _dialogue(512, "Token limit of a reply.", minimum=1, of_model=True)
 
     agent: str = _choosing(
         "single",

@@ -10,13 +10,12 @@ from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
-# Options of dialogues that a client decides about, or that need replies in plain text.
-NOT_HERE = ("batch", "reply_protocol", "history", "probe", "temperature", "max_new_tokens")
-
 SERVED = [
     name
     for name, entry in OPTIONS.items()
-    if entry.metadata["group"] in ("questions", "dialogue") and name not in NOT_HERE
+    if entry.metadata["group"] in ("questions", "dialogue")
+    and not entry.metadata.get("of_model")
+    and name != "batch"
 ] + ["sight_check", "output"]
 
 

@@ -13,13 +13,15 @@ from render_agent.options import OPTIONS, RunConfig
 # Options that select questions; without any of them, play uses the bundled rooms.
 QUESTION_SOURCES = ("benchmark", "questions", "scannet", "scannetpp", "arkitscenes", "annotations")
 
-# Groups of options that concern a player, and those in them that only a model needs or `play` sets itself.
+# Groups of options that concern a player, and those in them that `play` sets itself or does not need.
 GROUPS = ("questions", "dialogue", "place", "display")
-EXCLUDED = ("batch", "shard", "reply_protocol", "history", "probe", "temperature", "max_new_tokens")
+EXCLUDED = ("batch", "shard")
 PLAYED = [
     entry
     for name, entry in OPTIONS.items()
-    if entry.metadata["group"] in GROUPS and name not in EXCLUDED
+    if entry.metadata["group"] in GROUPS
+    and name not in EXCLUDED
+    and not entry.metadata.get("of_model")
 ]
 
 DEFAULT_QUESTION = "What is this place, and what is in it?"  # default question about a scan
