@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import SceneError, SetupError, UsageError
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.export.chat_messages import message_lines, pair_lines
 from render_agent.report.export.table_files import write_csv, write_parquet
+from render_agent.report.export.true_map import grid_map, metric_map
 from render_agent.report.result_rows import (
     QUESTION_COLUMNS,
     TURN_COLUMNS,

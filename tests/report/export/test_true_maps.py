@@ -9,8 +9,8 @@ from factories.exports import export
 from factories.runs import make_questions, play, walking_engine
 
 import render_agent
-from render_agent.beliefs.true_map import grid_map, metric_map
 from render_agent.errors import UsageError
+from render_agent.report.export.true_map import grid_map, metric_map
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.ground_truth import Facts, annotated_facts
 

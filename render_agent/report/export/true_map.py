@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.beliefs.matching import FloatArray
+from render_agent.scans.camera import FloatArray
 from render_agent.tasks.ground_truth import UNKNOWN_AREA, Facts
 
 # cells per side of the grid, numbered from 0; x to the right and y upwards, as in the scene
