@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verifier
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.prompt import Prompt
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Request
 from render_agent.views.provider import ViewProvider
 
@@ -54,6 +56,9 @@ class Judge:
 
 
 Need = Ask | Barrier | Draw | Judge
+
+# Asks for more after a turn, outside its dialogue. Returns the turn to log, and the id of the side dialogue, which has ended.
+AfterTurn = Callable[[QuestionState, Request, Turn], Generator[Need, Any, tuple[Turn, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +141,3 @@ def turn_seed(seed: int, question_id: str, turn: int) -> int:
     """Derive the seed of one turn of one dialogue from the arguments alone."""
     name = f"{seed} {question_id} {turn}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(name).digest()[:4], "big")
-
-
-def probe_id(question_id: str, turn: int) -> str:
-    """Return the id of the side dialogue for the probe after a turn."""
-    return f"{question_id}{SEPARATOR}turn {turn} probe"

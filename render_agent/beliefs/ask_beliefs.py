@@ -4,25 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from render_agent.agents.agent import Ask, Draw, Need, probe_id, turn_seed
+from msgspec import structs
+
+from render_agent.agents.agent import SEPARATOR, AfterTurn, Ask, Draw, Need, turn_seed
 from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import assistant, with_blocks
-from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
+from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest, probe_keys
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.engines.engine import Request, limit_reply
+from render_agent.dialogue.wording import Wording
+from render_agent.engines.engine import Engine, Request, limit_reply
+from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.tasks.question_types import named_categories
 
 
+def check_probe(
+    config: RunConfig, wording: Wording, model_name: str, *, free: bool, blind: bool
+) -> None:
+    """Raise UsageError for probes that the model cannot answer."""
+    probe = f"--probe {','.join(config.probe)}"
+    if config.probe and blind:
+        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
+    if config.probe and not wording.states_beliefs:
+        raise UsageError(
+            f"{probe} asks for beliefs, which --model {model_name} was not trained to state. Omit it, or use another model."
+        )
+    if set(config.probe) == {"pose"} and not free:
+        raise UsageError(
+            f"{probe} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let the"
+            " model choose its views."
+        )
+
+
+def belief_asker(
+    config: RunConfig, engine: Engine, wording: Wording, *, free: bool
+) -> AfterTurn | None:
+    """Return `ask_beliefs` for a run; None if it asks for no beliefs."""
+    keys = probe_keys(config.probe, free=free)
+    if not keys or not engine.capabilities.probes:
+        return None
+    return partial(ask_beliefs, ProbePlan(keys, wording), config.seed)
+
+
 def ask_beliefs(
-    plan: ProbePlan, state: QuestionState, request: Request, turn: Turn, seed: int
-) -> Generator[Need, Any, Probe]:
-    """Probe the beliefs after a turn, before it is logged."""
+    plan: ProbePlan, seed: int, state: QuestionState, request: Request, turn: Turn
+) -> Generator[Need, Any, tuple[Turn, str]]:
+    """Probe the beliefs after a turn, before it is logged. Return the turn with the probe, and the id of its dialogue."""
     categories = named_categories(state.question)
     message = plan.request(turn.feedback, categories)
-    dialogue_id = probe_id(state.id, turn.number)
+    dialogue_id = f"{state.id}{SEPARATOR}turn {turn.number} probe"
     earlier_probe = next((past.probe for past in state.turns if past.probe), None)
     scene = (yield Draw(lambda: state.scene)) if earlier_probe is None else earlier_probe
     request = replace(
@@ -41,7 +75,7 @@ def ask_beliefs(
     (reply,) = yield Ask((request,))
     reply = limit_reply(reply, request)
     text = reply.samples[0] if reply.error is None else ""
-    return Probe(
+    probe = Probe(
         asked=message["content"][0]["text"],
         reply=text,
         belief=None if reply.error is not None else read_belief(text, plan.keys.keys()),
@@ -54,3 +88,4 @@ def ask_beliefs(
         origin=scene.origin,
         mirrored_at=scene.mirrored_at,
     )
+    return structs.replace(turn, probe=probe), dialogue_id

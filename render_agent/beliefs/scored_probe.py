@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from render_agent.beliefs.map_score import MapScore, score_map
 from render_agent.beliefs.matching import Boxes
@@ -12,7 +11,6 @@ from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.tokens import reported_total
 from render_agent.dialogue.turn import Turn
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, SceneFrame, place_facts
@@ -93,16 +91,3 @@ def probes_of(
     question = state.question
     boxes, counts = named_truth(question, facts[question.scene], frame)
     return score_probes(state, boxes, counts, truths.get(state.id))
-
-
-def probe_totals(states: Iterable[QuestionState]) -> dict[str, Any]:
-    """Return the number and cost of all probes. Other totals exclude them."""
-    probes = [turn.probe for state in states for turn in state.turns if turn.probe]
-    return {
-        "asked": len(probes),
-        "unreadable": sum(probe.parsed_belief is None and probe.error is None for probe in probes),
-        "failed": sum(probe.error is not None for probe in probes),
-        "calls": round(sum(1 / probe.batch_size for probe in probes)),
-        "tokens": reported_total(probe.tokens for probe in probes),
-        "seconds": round(sum(probe.seconds / probe.batch_size for probe in probes), 3),
-    }

@@ -128,6 +128,11 @@ class Turn(Struct, frozen=True):
         return [(self.messages, self.reply), *again]
 
     @property
+    def side_replies(self) -> tuple[Probe, ...]:
+        """The replies after the turn and outside its dialogue; the tokens and events of the turn exclude theirs."""
+        return () if self.probe is None else (self.probe,)
+
+    @property
     def is_restated(self) -> bool:
         """True if the answer was restated, and could be read then."""
         return self.restated is not None and self.restated.answer is not None
@@ -148,6 +153,21 @@ class Turn(Struct, frozen=True):
         candidates = self.evidence.candidates if self.evidence else ()
         others = [*(c.view for c in candidates), *(error.view for error in self.target_errors)]
         return {view.file for view in (*self.views, *others) if view is not None}
+
+
+# Fields that are omitted from a line of the log if empty.
+OPTIONAL_FIELDS = (
+    "outcome",
+    "evidence",
+    "sha256",
+    "scan",
+    "scan_files",
+    "probe",
+    "blocks",
+    "restated",
+    "target_errors",
+    "readings",
+)
 
 
 class Failure(Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from render_agent.beliefs.ask_beliefs import check_probe
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, OPTIONS
 
@@ -81,22 +82,11 @@ def _check_schedule(parts: Parts) -> None:
 def _check_views(parts: Parts) -> None:
     config, stress = parts.config, parts.image_stress
     _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
-    if config.probe and parts.blind:
-        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
-    if config.probe and not parts.prompt.wording.states_beliefs:
-        raise UsageError(
-            f"--probe {','.join(config.probe)} asks for beliefs, which --model {parts.model_name} was not trained to state."
-            " Omit it, or use another model."
-        )
+    check_probe(config, parts.prompt.wording, parts.model_name, free=parts.free, blind=parts.blind)
     if config.confidence == "on" and not parts.prompt.wording.templates["fields.confidence"]:
         raise UsageError(
             f"--confidence on asks for a confidence, which --model {parts.model_name} was not trained to state. Omit it, or"
             " use another model."
-        )
-    if config.probe and not parts.free and set(config.probe) == {"pose"}:
-        raise UsageError(
-            f"--probe {','.join(config.probe)} asks where the camera is, but --views {config.views} moves it. Add map,"
-            " counts or seen, or let the model choose its views."
         )
     if parts.toolset.note and not (parts.view_policy.free and stress.note is None):
         raise UsageError(

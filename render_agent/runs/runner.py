@@ -18,8 +18,8 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
+from render_agent.beliefs.ask_beliefs import belief_asker
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
@@ -180,11 +180,9 @@ def turn_taker(
     config, prompt = parts.config, parts.prompt
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     check_loaded(parts, questions)
-    probe = None
-    if config.probe and engine.capabilities.probes:
-        probe = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
     tools = Tools(prompt, views, verifiers, config.seed)
-    return TurnTaker(engine, log, config, parts.agent, tools, probe, parts.pose_faults.drift)
+    after_turn = belief_asker(config, engine, prompt.wording, free=parts.free)
+    return TurnTaker(engine, log, config, parts.agent, tools, after_turn, parts.pose_faults.drift)
 
 
 @dataclass(frozen=True)

@@ -16,22 +16,20 @@ from msgspec import structs
 
 from render_agent.agents.agent import (
     SEPARATOR,
+    AfterTurn,
     Agent,
     Ask,
     Draw,
     Need,
     Tools,
-    probe_id,
     turn_seed,
 )
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.beliefs.ask_beliefs import ask_beliefs
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Blocks, Message, with_blocks
 from render_agent.dialogue.events import RESTATED
 from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.moves import Outcome, apply_action, describe_outcome
-from render_agent.dialogue.probe import ProbePlan
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
@@ -59,8 +57,7 @@ class TurnTaker:
     config: RunConfig
     agent: Agent  # chooses the move of each turn among the replies
     tools: Tools  # the prompt, the views and the verifiers
-    probe: ProbePlan | None = None
-    """Beliefs to probe after each turn, outside the dialogue; None for none."""
+    after_turn: AfterTurn | None = None
     drift: float = 0.0
     """Error of the told pose, per metre moved and per degree turned."""
 
@@ -135,10 +132,9 @@ class TurnTaker:
             measure = partial(self.tools.views.target_errors, state, observation, turn)
             turn = structs.replace(turn, target_errors=(yield Draw(measure)))
         turn = structs.replace(turn, sha256=self.log.images.wait_for(turn.image_files))
-        if self.probe is not None and self.probe.keys:
-            probe = yield from ask_beliefs(self.probe, state, request, turn, self.config.seed)
-            self.retire([probe_id(state.id, turn.number)])
-            turn = structs.replace(turn, probe=probe)
+        if self.after_turn is not None:
+            turn, side_dialogue = yield from self.after_turn(state, request, turn)
+            self.retire([side_dialogue])
         self.log.append(turn)
         state.take(turn)
         return turn

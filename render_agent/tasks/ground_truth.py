@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +41,9 @@ class Facts:
     counts: Mapping[str, int]
     room_size: float  # floor area in square metres; UNKNOWN_AREA if it is not given
     boxes: Mapping[str, Sequence[OrientedBox]]  # category -> boxes in the frame of the scene's file
+
+
+LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]  # such as `load_facts`
 
 
 def load_facts(
@@ -173,7 +176,7 @@ def _annotation_paths(scans: Iterable[Path | None], config: RunConfig | None) ->
 
 
 class SceneFrame(Protocol):
-    """The relation between a scene's coordinates and those of its file; implemented by `Scene` and `Probe`."""
+    """The relation between a scene's coordinates and those of its file, as in `Scene`."""
 
     @property
     def origin(self) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from render_agent.beliefs.belief_results import beliefs_of
 from render_agent.beliefs.matching import match_results
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
@@ -12,7 +13,6 @@ from render_agent.errors import QuestionsError
 from render_agent.report.beliefs.belief_diagnosis import BeliefDiagnosis, belief_of
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.sentences.causes import describe_cause
-from render_agent.runs.log.results import beliefs_of
 from render_agent.runs.read import RunData
 
 

@@ -24,11 +24,11 @@ class Billing:
     """True if verifiers use the same model. The tokens of a judge with its own model are free."""
 
     def cost_of_turn(self, turn: Turn) -> float:
-        """Return the cost of a turn and its belief probe in USD; 0 without a price."""
+        """Return the cost of a turn and its side replies in USD; 0 without a price."""
         judged = self.cost_of_tokens(turn.evidence.tokens) if turn.evidence else 0.0
         cost = (self.cost_of_tokens(turn.tokens) - judged) * _rate(turn.events)
-        if turn.probe is not None:
-            cost += self.cost_of_tokens(turn.probe.tokens) * _rate(turn.probe.events)
+        for reply in turn.side_replies:
+            cost += self.cost_of_tokens(reply.tokens) * _rate(reply.events)
         return cost + judged * self.includes_verifiers
 
     def cost_of_tokens(self, tokens: Tokens) -> float:

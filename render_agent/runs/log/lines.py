@@ -10,25 +10,11 @@ from msgspec import Struct
 from render_agent import registry
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Failure, LogLine, Turn
+from render_agent.dialogue.turn import OPTIONAL_FIELDS, Failure, LogLine, Turn
 from render_agent.util.atomic_files import json_lines
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import ValidationError, convert, decode_json, to_plain
 from render_agent.util.sanitize import is_plain
-
-# fields that are omitted from a line if empty
-OPTIONAL_FIELDS = (
-    "outcome",
-    "evidence",
-    "sha256",
-    "scan",
-    "scan_files",
-    "probe",
-    "blocks",
-    "restated",
-    "target_errors",
-    "readings",
-)
 
 
 class _Head(Struct):

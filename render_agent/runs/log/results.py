@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.beliefs.belief_figures import belief_figures
-from render_agent.beliefs.scored_probe import ScoredProbe, probe_totals, probes_of
-from render_agent.dialogue.question import Question
+from render_agent.beliefs.belief_results import belief_results, probe_totals
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
-from render_agent.errors import QuestionsError
 from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.caveats import adapted_fields, caveats
 from render_agent.runs.log.row import (
@@ -41,11 +38,9 @@ from render_agent.score.summary import (
     means,
     score_figures,
 )
-from render_agent.tasks.ground_truth import Facts, load_facts
+from render_agent.tasks.ground_truth import LoadFacts, load_facts
 from render_agent.tasks.question_types import ORDER
 from render_agent.views.stress.image_stress import ImageStress
-
-LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]
 
 
 def results(
@@ -111,7 +106,7 @@ def results(
         ),
         **view_measures(scored_states),
         **({} if stress is None else stress.metrics(scored_states)),
-        **_beliefs(originals, stress, facts),
+        **belief_results(originals, stress, facts),
         **({} if causal is None else {"causal": causal}),
         **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),
@@ -123,43 +118,6 @@ def results(
         **({} if reuse is None else {"reuse": reuse}),
         **({} if reproducible is None else {"reproducible": reproducible}),
     }
-
-
-def _beliefs(
-    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
-) -> dict[str, Any]:
-    """Return belief scores under the key `beliefs`; empty if no question was probed."""
-    probed_states = _probed_states(states)
-    if not probed_states:
-        return {}
-    try:
-        return {
-            "beliefs": belief_figures(probed_states, *_known_facts(probed_states, stress, facts))
-        }
-    except QuestionsError as error:  # box files were moved or edited since the run started
-        return {"beliefs": {"note": str(error), **belief_figures(probed_states, {}, {})}}
-
-
-def beliefs_of(
-    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
-) -> dict[str, list[ScoredProbe]]:
-    """Return the scored probes of all probed questions by id."""
-    probed_states = _probed_states(states)
-    known_facts, truths = _known_facts(probed_states, stress, facts)
-    return {state.id: probes_of(state, known_facts, truths) for state in probed_states}
-
-
-def _probed_states(states: Sequence[QuestionState]) -> list[QuestionState]:
-    return [state for state in states if any(turn.probe for turn in state.turns)]
-
-
-def _known_facts(
-    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
-) -> tuple[dict[str, Facts], dict[str, str | None]]:
-    """Return the facts of the questions' scenes by name, and the ground truths for the rooms as shown by question id."""
-    questions = [state.question for state in states]
-    truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
-    return facts(questions), truths
 
 
 def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
@@ -209,8 +167,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
     turns = [turn for state in states for turn in state.turns]
     events = Counter(event for turn in turns for event in turn.events)
     events.update(event for state in states for event in state.lost_events)
-    events.update(event for turn in turns if turn.probe for event in turn.probe.events)
-    probes = probe_totals(states)
+    events.update(event for turn in turns for reply in turn.side_replies for event in reply.events)
     calls = sum(1 / t.batch_size + (t.evidence.calls if t.evidence else 0.0) for t in turns)
     calls += sum(1 / turn.restated.batch_size for turn in turns if turn.restated)
     generating = sum(turn.seconds.generating / turn.batch_size for turn in turns)
@@ -225,7 +182,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
             "generating": round(generating, 3),
         },
-        **({"probes": probes} if probes["asked"] else {}),
+        **probe_totals(turns),
         "per_question": per_question(rows, calls),
     }
 

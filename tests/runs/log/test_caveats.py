@@ -15,6 +15,7 @@ from rich.console import Console
 
 import render_agent
 from render_agent.beliefs.belief_figures import summarize_beliefs
+from render_agent.beliefs.probe_caveats import unreadable_probes
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
@@ -29,12 +30,7 @@ from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.comparison.compare_runs import compare_runs
-from render_agent.runs.log.caveats import (
-    adapted_fields,
-    caveats,
-    unreadable_caveat,
-    unreadable_probes,
-)
+from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
