@@ -11,6 +11,7 @@ from render_agent.runs.log.lock import INTERRUPTED, RUNNING, status_of_unfinishe
 from render_agent.runs.log.results import per_question
 from render_agent.runs.read import RunData
 from render_agent.score.comparison import QuestionInputs, Side, compare, incomparable
+from render_agent.score.dialogues.instruments import instrument_notes
 from render_agent.score.intervals import add_holm, method_words
 from render_agent.score.means import AnswerScore
 from render_agent.score.summary import OFFICIAL, OFFICIAL_RAW, SCORE_NAMES, combine
@@ -120,6 +121,7 @@ def _figures(side: Side, results: Sequence[Mapping[str, Any]]) -> Row:
     }
     figures, num_asked = combine(scores), sum(row["turns"] > 0 for row in rows)
     totals = [part["totals"] for part in results]
+    notes = (note for part in results for note in (*part["notes"], *instrument_notes(part)))
     seconds = sum(t["seconds"]["rendering"] + t["seconds"]["generating"] for t in totals)
     return {
         **{name: figures[name] for name in (OFFICIAL, OFFICIAL_RAW)},
@@ -130,7 +132,7 @@ def _figures(side: Side, results: Sequence[Mapping[str, Any]]) -> Row:
             **(per_question(rows, sum(total["calls"] for total in totals)) or {}),
             "seconds": seconds / num_asked if num_asked else None,
         },
-        "notes": list(dict.fromkeys(note for part in results for note in part["notes"])),
+        "notes": list(dict.fromkeys(notes)),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -46,6 +46,15 @@ def instrument_figures(states: Sequence[QuestionState]) -> dict[str, Any] | None
         if entry := summarize_terms(terms):
             figures[name] = entry
     return figures
+
+
+def instrument_notes(results: Mapping[str, Any]) -> list[str]:
+    """Return a note with the shares in `results.json`; empty if all instruments were exact."""
+    figures = results.get("instruments", {})
+    shares = [
+        f"{label} {figures[name]['value']:.1f}" for name, label in LABELS.items() if name in figures
+    ]
+    return [f"questions with a reading: {', '.join(shares)}"] if shares else []
 
 
 def _readings(state: QuestionState, *instruments: str) -> list[tuple[int, Reading]]:
