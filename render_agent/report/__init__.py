@@ -3,4 +3,7 @@
 Start with `pages/build.py`, which writes a report.
 """
 
-PARTS = {"beliefs": "render_agent.report.beliefs.belief_part:BeliefPart"}  # see `report_part.py`
+PARTS = {  # see `report_part.py`
+    "beliefs": "render_agent.report.beliefs.belief_part:BeliefPart",
+    "answering": "render_agent.report.answering.answering_part:AnsweringPart",
+}

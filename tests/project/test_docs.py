@@ -28,7 +28,7 @@ from render_agent.cli.main import cli
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.options import OPTIONS
-from render_agent.report.comparison.compare_runs import COMPARED_FIGURES
+from render_agent.report.answering.answering_part import AnsweringPart
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run
@@ -181,7 +181,7 @@ def test_labels_match_their_page():
         "Causes": {str(cause): cause.label for cause in Cause},
         "Runs": HEADINGS,
         "Maps": BELIEF_LABELS,
-        "Answers over turns": COMPARED_FIGURES["answering"][1],
+        "Answers over turns": AnsweringPart.labels,
         "Instruments": INSTRUMENT_LABELS,
     }
     for title, labels in tables.items():

@@ -8,7 +8,6 @@ from typing import Any
 
 from render_agent.errors import UsageError
 from render_agent.options import fixed_options
-from render_agent.report.diagnosis.evidence import LABELS as EVIDENCE_LABELS
 from render_agent.report.report_part import report_parts
 from render_agent.report.sentences.facts import cost_fact, request_facts
 from render_agent.report.sentences.verdicts import other_verdicts, verdict
@@ -25,8 +24,6 @@ from render_agent.score.comparison import (
     pair_rows,
     parser_difference,
 )
-from render_agent.score.dialogues.answering import LABELS as ANSWERING_LABELS
-from render_agent.score.dialogues.answering import compare_answering
 from render_agent.score.dialogues.reached_views import MEASURES, compare_views
 from render_agent.score.dialogues.score_by_images import score_by_images
 from render_agent.score.intervals import add_holm
@@ -43,7 +40,6 @@ POINTS = 10.0
 # key of a pair -> title of the table of its figures, and their labels
 COMPARED_FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "views": ("Reached views", {name: measure.label for name, measure in MEASURES.items()}),
-    "answering": ("How it came to its answers", ANSWERING_LABELS | EVIDENCE_LABELS),
 }
 
 
@@ -98,7 +94,6 @@ def compare_runs(
         pair["score_by_images"] = {"a": curves[0], "b": curve}
         figures = {
             **{name: part.compare(runs[0], run) for name, part in report_parts().items()},
-            "answering": compare_answering(runs[0].states, run.states),
             "views": compare_views(runs[0].states, run.states),
         }
         pair.update({name: entries for name, entries in figures.items() if entries})

@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
+from render_agent.report.answering.compare_evidence import compare_evidence
 from render_agent.report.comparison.compare_runs import compared_figures
 from render_agent.report.comparison.comparison_table import FORMATS, table_cells
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.evidence import commitment_cost, evidence_terms
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
@@ -40,7 +40,6 @@ from render_agent.report.pages.plots.run_plots import (
 from render_agent.report.pages.plots.svg import Dots, draw_dots, series_style
 from render_agent.report.pages.question.question_view import QuestionView
 from render_agent.report.pages.table import table_script
-from render_agent.report.sentences.contrasts import describe_difference
 from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
 from render_agent.report.sentences.verdicts import (
     by_sides,
@@ -50,7 +49,6 @@ from render_agent.report.sentences.verdicts import (
     verdict,
 )
 from render_agent.runs.read import RunData
-from render_agent.score.intervals import add_holm
 from render_agent.score.summary import OFFICIAL_RAW, headline, row_names
 from render_agent.score.tables import (
     describe_cost,
@@ -60,9 +58,8 @@ from render_agent.score.tables import (
     interval_cell,
     probability,
 )
-from render_agent.score.terms import compare_terms
 from render_agent.tasks.question_types import sort_types, type_label
-from render_agent.util.display import count_noun, track
+from render_agent.util.display import track
 from render_agent.views.image_store import safe_name
 
 MAX_RUNS = len(LETTERS)  # each run is labelled with a letter
@@ -89,7 +86,7 @@ def write_comparison(
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
-        evidence = _add_evidence(runs, pairs) if diagnose else []
+        evidence = compare_evidence(runs, pairs) if diagnose else []
         drawn_plots = (plot_differences(runs, pairs), _plot_images(pairs))
         plots = [plot for plot in drawn_plots if plot is not None]
         write_plots(folder, plots)
@@ -131,28 +128,6 @@ def write_comparison(
             type_label=type_label,
         )
     return folder / "index.html"
-
-
-def _add_evidence(runs: Sequence[RunData], pairs: Pairs) -> list[str]:
-    """Add the search for evidence to the figures of pairs whose models explore; return sentences about premature answers."""
-    sentences = []
-    for letter, run, pair in zip(LETTERS[1:], runs[1:], pairs, strict=False):
-        if "answering" not in pair or not (runs[0].parts.free and run.parts.free):
-            continue
-        sides = [
-            (side.states, diagnose_run(side), side.config.image_size) for side in (runs[0], run)
-        ]
-        in_a, in_b = (evidence_terms(*side) for side in sides)
-        entries = {name: compare_terms(in_a[name], in_b[name]) for name in in_a}
-        pair["answering"].update({name: entry for name, entry in entries.items() if entry})
-        if cost := commitment_cost(sides):
-            sentences.append(
-                f"Where only one of {LETTERS[0]} and {letter} answered before all named objects were seen, its answers score"
-                f" {format_signed(-cost['value'])} points ({count_noun(cost['n'], 'question')};"
-                f" {describe_difference(cost['p'])})."
-            )
-    add_holm([entry for pair in pairs for entry in pair.get("answering", {}).values()])
-    return sentences
 
 
 def comparison_folder(runs: Sequence[Path]) -> Path:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from render_agent.report.diagnosis.evidence import LABELS as EVIDENCE
-from render_agent.report.diagnosis.evidence import evidence_terms
+from render_agent.report.answering.evidence import LABELS as EVIDENCE
+from render_agent.report.answering.evidence import evidence_terms
 from render_agent.report.diagnosis.model import Diagnosis
-from render_agent.report.pages.page import TEMPLATES
 from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import Plot, interval_note, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, label_curve_axes, legend
@@ -28,7 +27,7 @@ class AnsweringPage(ReportPage):
 
     title = "How it came to its answers"
     description = "Score after each turn, changed answers, search for evidence"
-    template = TEMPLATES / "answering.html"
+    template = Path(__file__).with_name("templates") / "answering.html"
 
     def variables(
         self, run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path

@@ -9,7 +9,7 @@ from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
-from render_agent.report.diagnosis.evidence import (
+from render_agent.report.answering.evidence import (
     commitment_cost,
     evidence_terms,
     is_premature,
