@@ -57,8 +57,8 @@ def score_choices(
 ) -> list[Scores]:
     """Score the choices of every request, in order; if a request cannot be scored, its `Scores.error` is set.
 
-    Every prompt is prefilled once for all its choices, and prompts of similar length are batched. Raises ValueError if a request has no choices or an empty one, and EngineError if the device
-    is lost.
+    Every prompt is prefilled once for all its choices, and prompts of similar length are batched. Raises ValueError if a
+    request has no choices or an empty one, and EngineError if the device is lost.
     """
     tokens = [tokenize_choices(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
