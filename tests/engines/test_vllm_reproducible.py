@@ -102,6 +102,13 @@ def test_supported_model_is_run_in_the_batch_invariant_mode(tmp_path, install, m
     assert request_facts(config(tmp_path), {})["Reproducible"].startswith("bit-for-bit")
 
 
+def test_check_does_not_select_the_gpu(tmp_path, install, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    install(Platform())
+    check(tmp_path, device="cuda:1")
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
 def test_other_runs_use_the_prefix_cache(tmp_path, install):
     install(Platform("cpu"))
     check(tmp_path, reproducible="auto")

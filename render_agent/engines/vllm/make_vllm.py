@@ -12,7 +12,7 @@ from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import EngineMaker
 from render_agent.engines.transformers.make_transformers import nvidia_driver
 from render_agent.errors import SetupError
-from render_agent.options import RunConfig
+from render_agent.options import AUTO, RunConfig
 
 # What makes a run with `--reproducible on` reproducible.
 GUARANTEE = "VLLM_BATCH_INVARIANT=1 without prefix caching, as tested by vLLM for this family"
@@ -73,7 +73,7 @@ class Vllm(EngineMaker):
 
         if config.reproducible == "on":
             require_vllm()
-            prepare_environment(config.device)
+            prepare_environment(AUTO)  # the engine selects the GPU later
             located = find_model(self.model_name(config), config.revision)
             check_invariance(str(located.config.get("model_type")))
 
