@@ -154,7 +154,8 @@
     if (filled.length && !point()) return "A point needs x, y and z.";
     const invalid = all("#act input[type=number]").find((field) => !field.validity.valid);
     if (invalid) return invalid.validationMessage;
-    if (one("#done").checked && answer() === null) return "Enter an answer, or uncheck “I am done”.";
+    const hasAnswer = one("#answer") || one("[name=answer]");
+    if (hasAnswer && one("#done").checked && answer() === null) return "Enter an answer, or uncheck “I am done”.";
     if (!Object.keys(reply()).some((name) => name !== "reasoning")) return "Enter an answer first.";
     return "";
   }
