@@ -170,7 +170,7 @@ MODEL = {"image_size": (64, 64), "max_new_tokens": 10, "no_guide": True, "max_tu
 @pytest.fixture(scope="module")
 def engine():
     """The tiny Qwen3-VL in the engine with a KV cache; runs leave it open."""
-    engine = build_engine(load(small_model()), 8, {}, 0)
+    engine = build_engine(load(small_model()), 8, {}, 0, image_size=(64, 64))
     assert isinstance(engine, ContinuousEngine)
     close, engine.close = engine.close, lambda: None
     yield engine

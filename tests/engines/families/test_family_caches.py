@@ -81,7 +81,8 @@ def test_batching_and_reuse_do_not_change_replies(name):
 def test_batching_does_not_change_replies_without_reuse(name):
     model, options = loaded(name), {"count": 2, "turns": 2, "max_new_tokens": 6}
     single, batched = (
-        Dialogues(**options).run(build_engine(model, rows, {}, 1000)) for rows in (1, 3)
+        Dialogues(**options).run(build_engine(model, rows, {}, 1000, image_size=(64, 64)))
+        for rows in (1, 3)
     )
     assert batched.texts == single.texts
     # Llama 4 counts padding as tokens, so its prompts are not batched.
@@ -118,7 +119,7 @@ def text_request(text):
 def test_only_vision_features_are_reused_with_indexed_keys():
     model = loaded("qwen4_exp")
     expected = make_dialogues().run(TransformersEngine(model, batch_size=1))
-    engine = build_engine(model, 3, {}, 1000)
+    engine = build_engine(model, 3, {}, 1000, image_size=(64, 64))
     assert engine.reuse == "vision"
     assert make_dialogues().run(engine).texts == expected.texts
     engine.vision.close()

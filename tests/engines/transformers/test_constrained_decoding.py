@@ -390,7 +390,7 @@ def test_guided_replies_in_a_batch_equal_single_ones(engine, replies):
 
 
 def test_guided_replies_are_the_same_with_reuse_of_the_cache(engine, replies):
-    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000, image_size=(64, 64))
     assert isinstance(continuous, ContinuousEngine)
     assert continuous.capabilities.guided_decoding
     cached = continuous.generate(MIXED)
@@ -413,7 +413,7 @@ def test_masks_are_computed_before_the_cpu_waits_for_the_logits(engine, monkeypa
     """On a GPU, a step is launched, its masks are computed meanwhile, and then its tokens are awaited, once."""
     requests = [make_request(seed, temperature=0, max_new_tokens=30) for seed in range(3)]
     expected = [reply.samples for reply in engine.generate(requests)]
-    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000)
+    continuous = build_engine(engine.loaded, 4, {"reuse": "keys"}, 1000, image_size=(64, 64))
     decoder, masks, events = continuous.scheduler.decoder, sampling.allowed_tokens, []
     launch = decoder.step
     monkeypatch.setattr(DeviceTensor, "events", events)

@@ -304,13 +304,17 @@ def test_scores_of_choices_do_not_depend_on_other_requests(loaded):
 
 
 def test_check_detects_whether_logits_depend_on_the_schedule(loaded, monkeypatch):
-    engine = build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
+    engine = build_engine(
+        dataclasses.replace(loaded), 8, {}, 1000, image_size=(64, 64), reproducible=True
+    )
     assert (engine.cache.sequences, engine.cache.needs_prefix) == ([], True)
-    plain = build_engine(dataclasses.replace(loaded), 8, {}, 1000)
+    plain = build_engine(dataclasses.replace(loaded), 8, {}, 1000, image_size=(64, 64))
     assert "logits" in check_composition(plain)
     monkeypatch.setattr(fixed_shapes.FixedShapes, "sizes", lambda self, *sizes: sizes)
     with pytest.raises(SetupError, match="does not hold"):
-        build_engine(dataclasses.replace(loaded), 8, {}, 1000, reproducible=True)
+        build_engine(
+            dataclasses.replace(loaded), 8, {}, 1000, image_size=(64, 64), reproducible=True
+        )
 
 
 REJECTED = [name for name in SMALL_FAMILIES if name.endswith("_moe")] + [
@@ -336,7 +340,7 @@ def test_families_with_plain_layers_are_independent_of_the_schedule(results, nam
 def test_models_that_depend_on_the_schedule_are_rejected(name):
     loaded = open_model("small", pretrained=small_family(name))
     with pytest.raises(SetupError, match="--reproducible on does not work with this model"):
-        build_engine(loaded, 8, {}, 1000, reproducible=True)
+        build_engine(loaded, 8, {}, 1000, image_size=(64, 64), reproducible=True)
 
 
 def test_table_of_the_docs_lists_every_family():

@@ -33,7 +33,7 @@ def loaded():
 
 
 def engine_of(loaded, reuse, **options):
-    return build_engine(replace(loaded), 8, {"reuse": reuse}, 500, **options)
+    return build_engine(replace(loaded), 8, {"reuse": reuse}, 500, image_size=(64, 64), **options)
 
 
 @pytest.fixture(scope="module")

@@ -227,7 +227,7 @@ def test_lost_device_raises_engine_error(loaded, monkeypatch):
 
 @pytest.mark.parametrize("reuse", ["keys", "none"])
 def test_both_engines_give_the_same_scores(loaded, reuse):
-    engine = build_engine(loaded, 4, {"reuse": reuse}, 1000)
+    engine = build_engine(loaded, 4, {"reuse": reuse}, 1000, image_size=(64, 64))
     assert engine.capabilities.scoring
     results = engine.score(REQUESTS, [MANY] * len(REQUESTS))
     expected = score(loaded, REQUESTS, [MANY] * len(REQUESTS))

@@ -39,6 +39,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
 SMALL = {"count": 3, "turns": 2, "max_new_tokens": 6}
+IMAGES = {"image_size": (64, 64)}  # of the prompts that measure memory
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ def cache(tmp_path, monkeypatch):
 
 def check(loaded, rows=8, **options):
     """Return the engine that a start check leaves, and its record."""
-    engine = build_engine(loaded, rows, options, 500)
+    engine = build_engine(loaded, rows, options, 500, **IMAGES)
     return check_start(engine, partial(plain_engine, loaded, rows, options))
 
 
@@ -326,7 +327,7 @@ def test_slow_device_compares_one_token(loaded, cache, monkeypatch):
     _, record = check(loaded)
     assert [request.max_new_tokens for request in answered] == [1]
     assert (record["complete"], record["caveats"]) == (False, [])
-    assert not build_checked_engine({}, loaded, 8, {}, 500).start_check["complete"]
+    assert not build_checked_engine({}, loaded, 8, {}, 500, **IMAGES).start_check["complete"]
     assert not [*cache.iterdir()], "only complete checks are cached"
     monkeypatch.setattr(prefill, "token_positions", shift_positions)
     assert "pages off" in caveats_of(loaded)
@@ -339,7 +340,7 @@ def test_passed_check_is_cached_by_its_conditions(loaded, cache, monkeypatch):
     )
 
     def build(**conditions):
-        return build_checked_engine(conditions, replace(loaded), 8, {}, 500)
+        return build_checked_engine(conditions, replace(loaded), 8, {}, 500, **IMAGES)
 
     first, second = build(model="a"), build(model="a")
     assert len(checked) == len([*cache.iterdir()]) == 1
@@ -369,7 +370,7 @@ def test_conditions_name_model_device_and_options(tmp_path):
 def test_reproducible_engine_without_pages_is_refused(loaded, cache, monkeypatch):
     monkeypatch.setattr(prefill, "token_positions", shift_positions)
     with pytest.raises(SetupError, match="--reproducible on does not hold"):
-        build_checked_engine({}, loaded, 8, {}, 500, reproducible=True)
+        build_checked_engine({}, loaded, 8, {}, 500, reproducible=True, **IMAGES)
 
 
 OPTIONS = {
