@@ -13,7 +13,7 @@ from render_agent.util.console import plain_console
 
 
 def test_type_from_the_docs_page_is_generated_and_scored(tmp_path, monkeypatch, type_in):
-    make = ("make-rooms", "--count", "2", "--spacing", "0.5")
+    make = ("make-rooms", "--count", "1", "--per-type", "5", "--spacing", "0.5")
     assert type_in(*make, "--to", "rooms", folder=tmp_path)[0] == 0
     before = read_rows(tmp_path / "rooms")
     words = install_page(monkeypatch, tmp_path, "add-a-question-type")
