@@ -26,7 +26,7 @@ def scan(tmp_path):
 
 def test_views_match_those_of_a_run(tmp_path):
     questions = make_questions(tmp_path, 1)
-    run = start_run(make_config(tmp_path, questions, max_turns=1))
+    run = start_run(make_config(tmp_path, questions, max_turns=1, start="best"))
     run.go(NullObserver())
     run.close()
     top, ego = render_agent.load_run(run.path).dialogue(0).views

@@ -26,6 +26,7 @@ from render_agent.runs.read import RunData, list_runs
 from render_agent.util import display
 
 QUESTION = "Is the red box left or right of the blue one?"
+SMALL_WORDS = "--engine scripted --image-size 96x72 --start middle".split()  # SMALL as options
 SMALL_VIEWS = {"image_size": SMALL["image_size"]}
 DONE = json.dumps({"answer": "B", "done": True})
 
@@ -56,9 +57,10 @@ def test_ask_matches_the_command_line(tmp_path, scan, capsys):
     options = {"max_turns": 5, "seed": 3, "output": tmp_path / "python", **SMALL}
     dialogue = render_agent.ask(scan, QUESTION, options=["left", "right"], **options)
     assert capsys.readouterr() == ("", "")
-    words = "--option left --option right --engine scripted --image-size 96x72 --max-turns 5 --seed 3 --quiet"
+    words = "--option left --option right --max-turns 5 --seed 3 --quiet"
     code, path = run_command(
-        "--ply", scan, "--question", QUESTION, *words.split(), "--output", tmp_path / "command"
+        *("--ply", scan, "--question", QUESTION, *words.split(), *SMALL_WORDS),
+        *("--output", tmp_path / "command"),
     )
     assert code == 0
     expected = dialogue.folder.path
@@ -77,7 +79,7 @@ def test_run_matches_the_command_line(tmp_path):
     result = render_agent.run(
         benchmark=questions, output=tmp_path / "python", max_turns=3, limit=3, **SMALL
     )
-    words = "--engine scripted --image-size 96x72 --max-turns 3 --limit 3 --quiet".split()
+    words = (*SMALL_WORDS, *"--max-turns 3 --limit 3 --quiet".split())
     code, path = run_command(
         "--batch", "--benchmark", questions, *words, "--output", tmp_path / "command"
     )

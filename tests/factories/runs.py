@@ -14,7 +14,7 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import resume_run, start_run
 
 # Options of a fast run.
-SMALL = {"image_size": (96, 72), "engine": "scripted"}
+SMALL = {"image_size": (96, 72), "engine": "scripted", "start": "middle"}
 
 # Policy file of probed runs; the named policies have no beliefs.
 MAPPER = str(Path(__file__).with_name("mapper_policy.py"))
