@@ -7,23 +7,22 @@ formulas are in `TERMS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.beliefs.matching import RADIUS_METRES
-from render_agent.beliefs.scored_probe import score_probe
+from render_agent.beliefs.map_error import map_error
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
+from render_agent.options import RunConfig
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.runs.log.row import score_of
 from render_agent.score.dialogues.reached_views import is_success
-from render_agent.tasks.question_types import named_categories
 from render_agent.util.numbers import is_finite_number
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.visibility.room_visibility import RoomVisibility, named_boxes
@@ -84,21 +83,9 @@ def _success_term(step: Step) -> float:
 
 
 def _map_error_term(step: Step) -> float:
-    """Return the mean distance error of the named objects on the believed map, in units of the matching radius."""
-    turn, room, question = step.turn, step.room, step.state.question
-    if turn is None or turn.probe is None or room is None:
+    if step.turn is None or step.room is None:
         return 0.0
-    names = named_categories(question)
-    boxes = {
-        label.lower(): group for label, group in room.facts.boxes.items() if label.lower() in names
-    }
-    num_true = sum(map(len, boxes.values()))
-    if not num_true:
-        return 0.0
-    score = score_probe(question, turn, turn.probe, boxes, {}, None).score
-    pairs = () if score is None or score.matching is None else score.matching.pairs
-    num_missed = num_true - len(pairs)
-    return (sum(pair.metres for pair in pairs) / RADIUS_METRES + num_missed) / num_true
+    return map_error(step.state.question, step.turn, step.room.facts)
 
 
 TERMS: Mapping[str, Term] = {
@@ -139,8 +126,8 @@ def _mean(values: Boxes) -> float:
 class Rewards:
     """The terms of a reward with their weights."""
 
-    weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
-    probe: Sequence[str] = ()
+    weights: Mapping[str, float]
+    config: RunConfig
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Mapping):
@@ -156,7 +143,7 @@ class Rewards:
                 raise UsageError(
                     f"the weight {short_repr(weight)} of the reward {name!r} is not a finite number"
                 )
-            if TERMS[name].needs_map and "map" not in self.probe:
+            if TERMS[name].needs_map and "map" not in self.config.probe:
                 raise UsageError(f"the reward {name!r} scores the believed map. Pass probe='map'.")
 
     @property

@@ -94,7 +94,7 @@ class World:
             raise UsageError("an environment runs in this process. Omit workers, devices and ray.")
         self.questions = list(questions or self.parts.questions())
         check_choices(self.parts, self.questions, at_hand=False)
-        self.rewards = Rewards(DEFAULT_WEIGHTS if rewards is None else rewards, config.probe)
+        self.rewards = Rewards(DEFAULT_WEIGHTS if rewards is None else rewards, config)
         self.facts = load_facts(self.questions, config)
         if self.rewards.needs_boxes:
             self._check_boxes()

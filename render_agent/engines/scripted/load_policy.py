@@ -108,4 +108,4 @@ def _import_policy(path: Path) -> NamedPolicy:
             raise SetupError(f"policy() in {path} must return an object with reply(request)")
         return policy
 
-    return NamedPolicy(build, answers_probes=True)
+    return NamedPolicy(build)

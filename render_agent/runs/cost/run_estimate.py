@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from render_agent.beliefs.probe_estimate import estimate_probes
 from render_agent.dialogue.chat import Message, image_files
-from render_agent.dialogue.probe import MAX_TOKENS as PROBE_REPLY_TOKENS
 from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, image_tokens, text_tokens
 from render_agent.runs.build import Parts
@@ -21,8 +21,6 @@ REWORDING_TOKENS = 300  # per request to reword a question
 RESTATE_TOKENS = (
     100  # message that requests the answer once more, with the feedback on the last reply
 )
-
-PROBE_TOKENS = 600  # message of a belief probe
 
 JUDGE_PROMPT_TOKENS = 300  # per judge request: rubric, question and reply format, without images
 
@@ -75,22 +73,20 @@ def estimate(
     num_batched = min(config.max_batched_turns, turns) if config.batch_jobs else 0
     is_last_batched = num_batched == turns
     rewordings = num_questions if agent.wordings > 1 else 0
-    probes = num_questions * turns if config.probe else 0
+    probes = estimate_probes(config, prompts)
     restated = 0 if config.no_restate else num_questions
     restated_tokens = restated * (prompts[-1] + reply + resent + RESTATE_TOKENS)
     prompt_tokens = dialogues * agent.samples * sum(prompts) + rewordings * REWORDING_TOKENS
-    prompt_tokens += restated_tokens
-    if probes:
-        prompt_tokens += num_questions * sum(prompts) + probes * (reply + PROBE_TOKENS)
+    prompt_tokens += restated_tokens + num_questions * probes.prompt_tokens
     return RunEstimate(
-        requests=dialogues * turns + rewordings + probes + restated,
+        requests=dialogues * turns + rewordings + num_questions * probes.requests + restated,
         prompt_tokens=prompt_tokens,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
         + max(0, dialogues - 1) * instructions
         + restated * prompts[-1],
         reply_tokens=(dialogues * agent.samples * turns + rewordings + restated)
         * (reply + thinking)
-        + probes * (PROBE_REPLY_TOKENS + thinking),
+        + num_questions * probes.reply_tokens,
         batch_prompt_tokens=dialogues * agent.samples * sum(prompts[:num_batched])
         + is_last_batched * restated_tokens,
         batch_reply_tokens=(dialogues * agent.samples * num_batched + is_last_batched * restated)
