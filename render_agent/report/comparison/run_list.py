@@ -18,25 +18,9 @@ from render_agent.score.tables import figure
 from render_agent.util.reasons import truncate
 
 COLUMNS = (
-    "run",
-    "status",
-    "questions",
-    "answered",
-    "official",
-    "official_raw",
-    "interval",
-    "minutes",
-    "cost_usd",
-    "date",
-    "benchmark",
-    "views",
-    "engine",
-    "model",
-    "agent",
-    "notes",
-    "options",
-    "error",
-)
+    "run", "status", "questions", "answered", "official", "official_raw", "interval", "minutes", "cost_usd",
+    "date", "benchmark", "views", "engine", "model", "agent", "notes", "options", "error",
+)  # fmt: skip
 
 # options that have their own column, or describe the question of a run with one question
 IN_OTHER_COLUMNS = {"batch", "benchmark", "engine", "model", "option", "ply", "question"}
@@ -87,18 +71,12 @@ def run_row(path: Path) -> dict[str, Any]:
 
 def differing_options(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return, for each run, the options that differ between the runs, in command-line syntax, without defaults."""
-    values: dict[str, set[str]] = {}
-    known_rows = [row["options"] for row in rows if row["options"]]
-    for options in known_rows:
-        for name, value in options.items():
-            values.setdefault(name, set()).add(_canonical(value))
-    for name, values_of_option in values.items():
-        if any(name not in options for options in known_rows):
-            values_of_option.add("")
+    known = [row["options"] for row in rows if row["options"]]
     differing = [
-        n
-        for n, values_of_option in values.items()
-        if len(values_of_option) > 1 and n not in IN_OTHER_COLUMNS
+        name
+        for name in dict.fromkeys(name for options in known for name in options)
+        if name not in IN_OTHER_COLUMNS
+        and len({_canonical(o[name]) if name in o else "" for o in known}) > 1
     ]
     return [
         [
