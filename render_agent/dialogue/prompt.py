@@ -189,18 +189,21 @@ class Prompt:
         return action if answer is None else Action(answer=answer, answer_text=bare)
 
     def window(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a dialogue that keeps the images of its last `image_turns` turns and replaces others with a
-        placeholder.
+        """Return a dialogue that keeps the images of its last `image_turns` turns and of its target, and replaces others
+        with a placeholder.
         """
         if self.image_turns is None:
             return list(messages)
         placeholder = text(self.wording("turn.omitted"))
+        target = text(self.wording("turn.view_target", number=0))
         num_replies = sum(entry["role"] == "assistant" for entry in messages)
         result, turn = [], 0
         for entry in messages:
             if turn <= num_replies - self.image_turns:
+                content = entry["content"]
                 pieces = [
-                    placeholder if piece["type"] == "image" else piece for piece in entry["content"]
+                    placeholder if piece["type"] == "image" and before != target else piece
+                    for before, piece in zip([None, *content], content, strict=False)
                 ]
                 entry = {**entry, "content": pieces}
             result.append(entry)

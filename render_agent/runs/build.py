@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.question_types import type_of
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.reasons import short_repr
 from render_agent.views.free_views import FreeViews, PolicyViews
@@ -291,7 +292,10 @@ _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x":
 
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     """Return the engine of a run with its model loaded. Raises SetupError if that fails."""
-    return start_engine(config, questions, build(config).workload)
+    workload = build(config).workload
+    if any(type_of(question).shows_target for question in questions):
+        workload = replace(workload, max_images=workload.max_images + 1)
+    return start_engine(config, questions, workload)
 
 
 def wording_of(parts: Parts) -> Wording:

@@ -186,7 +186,10 @@ def count_images(parts: Parts, questions: Sequence[Question]) -> int:
     opening = len(parts.opening_kinds)
     if parts.free:
         moves = parts.agent.candidates if parts.agent.draws else 1
-        return scenes * opening + moves * (parts.config.max_turns - 1) * len(questions)
+        poses = [question for question in questions if question.answer_form == "pose"]
+        # The target, the first views from a start of its own, and the last view.
+        own = len(poses) * (opening + 2)
+        return scenes * opening + own + moves * (parts.config.max_turns - 1) * len(questions)
     additional = parts.max_views - opening
     is_shared = parts.view_policy.shared
     return scenes * opening + additional * (scenes if is_shared else len(questions))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,8 @@ import render_agent
 from render_agent.dialogue.chat import image_files
 from render_agent.dialogue.target import parse_pose
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.runs import build as build_module
+from render_agent.runs.preflight import count_images
 from render_agent.runs.read import RunData
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
@@ -73,6 +76,38 @@ def test_first_turn_shows_the_target_as_such(moved):
         assert "target" in texts[1]
         assert [(view.number, view.kind) for view in request.views] == [(0, "target"), (1, "ego")]
     assert all(image_files(request.messages)[0].endswith("0_target.png") for request in requests)
+
+
+def test_history_keeps_the_target(tmp_path):
+    files = []
+
+    def reply(request):
+        files.append(image_files(request.messages))
+        return json.dumps({"rotation_angle_degrees": 10})
+
+    play(tmp_path, reply, {"near": ROWS["near"]}, history="1", max_turns=3)
+    names = [[file.rpartition("/")[2] for file in images] for images in files]
+    assert names == [["0_target.png", f"{turn}_ego.png"] for turn in range(3)]
+
+
+def test_engines_are_told_the_number_of_images(monkeypatch, tmp_path):
+    workloads = []
+    start = build_module.start_engine
+    monkeypatch.setattr(
+        build_module,
+        "start_engine",
+        lambda config, questions, workload: (
+            workloads.append(workload) or start(config, questions, workload)
+        ),
+    )
+    run = play(tmp_path, move_once, {"near": ROWS["near"]}, max_turns=3)
+    config, questions = run.config, run.questions
+    config = replace(config, model="random")
+    build_module.make_engine(config, questions)
+    build_module.make_engine(config, [replace(questions[0], type="reach_view_described")])
+    assert [workload.max_images for workload in workloads[-2:]] == [4, 3]
+    images = {file for state in run.states for turn in state.turns for file in turn.image_files}
+    assert len(images) <= count_images(build_module.build(config), questions)
 
 
 def test_pose_of_the_target_stays_hidden(moved):
