@@ -127,7 +127,7 @@ def scene_of_parts(mesh, kind, folder):
         faces = np.where(turned[:, None], faces[:, ::-1], faces)
     path = folder / "scan.ply"
     if kind == "cloud":
-        cloud = sample_points(points, faces, 60_000)
+        cloud = sample_points(points, faces, 30_000)
         cloud += np.random.default_rng(6).normal(scale=0.003, size=cloud.shape)
         path.write_bytes(ply([("vertex", XYZ, cloud)]))
     else:
