@@ -149,8 +149,8 @@ class Capabilities:
     """Implements `Scorer`."""
     sequential: bool = False
     """Works best one dialogue after the other, such as a person or a server with a small cache."""
-    probes: bool = True
-    """Can be asked for its beliefs outside the dialogue."""
+    side_dialogues: bool = True
+    """Can be asked outside the dialogue."""
     prefetch: bool = False
     """Implements `Prefetcher`."""
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import registry
-from render_agent.agents.agent import Agent
+from render_agent.agents.agent import AfterTurn, Agent
 from render_agent.agents.verifiers.verifier import Verifier
+from render_agent.beliefs.ask_beliefs import belief_asker
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
@@ -198,6 +199,12 @@ class Parts:
             warnings=self.warnings,
             **replies,
         )
+
+    @property
+    def after_turn(self) -> AfterTurn | None:
+        """What is asked after each turn; None for nothing. Raises UsageError if the model cannot answer it."""
+        name, free, blind = self.model_name, self.free, self.blind
+        return belief_asker(self.config, lambda: self.prompt.wording, name, free=free, blind=blind)
 
     def questions(self) -> list[Question]:
         """Choose the questions of the run. Raises SetupError if they or their scans are missing."""

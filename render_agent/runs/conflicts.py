@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from render_agent.beliefs.ask_beliefs import check_probe
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, OPTIONS
 
@@ -82,7 +81,7 @@ def _check_schedule(parts: Parts) -> None:
 def _check_views(parts: Parts) -> None:
     config, stress = parts.config, parts.image_stress
     _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
-    check_probe(config, parts.prompt.wording, parts.model_name, free=parts.free, blind=parts.blind)
+    _ = parts.after_turn  # raises if the model cannot answer what it is asked
     if config.confidence == "on" and not parts.prompt.wording.templates["fields.confidence"]:
         raise UsageError(
             f"--confidence on asks for a confidence, which --model {parts.model_name} was not trained to state. Omit it, or"

@@ -18,7 +18,6 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
-from render_agent.beliefs.ask_beliefs import belief_asker
 from render_agent.dialogue.chat import Message
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
@@ -181,7 +180,7 @@ def turn_taker(
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     check_loaded(parts, questions)
     tools = Tools(prompt, views, verifiers, config.seed)
-    after_turn = belief_asker(config, engine, prompt.wording, free=parts.free)
+    after_turn = parts.after_turn if engine.capabilities.side_dialogues else None
     return TurnTaker(engine, log, config, parts.agent, tools, after_turn, parts.pose_faults.drift)
 
 

@@ -143,7 +143,7 @@ def test_failed_probe_does_not_affect_its_turn(tmp_path, questions):
 
 def test_human_engine_is_not_probed(tmp_path, questions):
     engine = walking_engine(5)
-    engine.capabilities = Capabilities(sequential=True, probes=False)
+    engine.capabilities = Capabilities(sequential=True, side_dialogues=False)
     path, _ = play(tmp_path, questions, engine, **ALL)
     assert not probes(path)
 

@@ -23,7 +23,7 @@ class HumanEngine:
     """Shows requests on a local web page, one at a time, and returns what the person replies."""
 
     name = "human"
-    capabilities = Capabilities(streaming=True, sequential=True, probes=False)
+    capabilities = Capabilities(streaming=True, sequential=True, side_dialogues=False)
     batch_size = 1
 
     def __init__(

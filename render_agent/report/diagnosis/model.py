@@ -19,7 +19,7 @@ HIGH_SCORE, LOW_SCORE = "score at least 50 %", "score below 50 %"
 
 
 class Cause(StrEnum):
-    """Why an answer scores high or low, according to the log, the beliefs and the object boxes of the scene."""
+    """Why an answer scores high or low, according to the log, the object boxes of the scene, and report parts."""
 
     RIGHT = "right"
     """The answer scores at least 0.5."""
@@ -32,9 +32,9 @@ class Cause(StrEnum):
     between two places, for example, has no box.
     """
     PERCEPTION = "perception"
-    """Misjudged: a clearly seen object never appeared on the believed map, or had a wrong position or size."""
+    """Misjudged: a clearly seen object never appeared on the model's map, or had a wrong position or size."""
     MEMORY = "memory"
-    """Misjudged: an earlier belief contained the object or the correct map, but the last one did not."""
+    """Misjudged: an earlier map contained the object or was correct, but the last one did not."""
     REASONING = "reasoning"
     """The last map implies the right answer, but the model gave a different one."""
     FORM = "form"
@@ -56,11 +56,11 @@ class Cause(StrEnum):
         return HIGH_SCORE if self is Cause.RIGHT else str(self)
 
 
-# causes that only beliefs can reveal
-BY_BELIEFS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
+# causes that only report parts can reveal
+BY_PARTS = (Cause.PERCEPTION, Cause.MEMORY, Cause.REASONING)
 
 # causes of answers that can be compared with visibility
-JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_BELIEFS)
+JUDGED = (Cause.RIGHT, Cause.STOPPED_EARLY, Cause.NEVER_LOOKED, Cause.MISJUDGED, *BY_PARTS)
 
 WRONG = (*JUDGED[1:], Cause.FORM, Cause.NO_ANSWER, Cause.UNKNOWN)  # causes of wrong answers
 
