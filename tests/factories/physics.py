@@ -5,7 +5,6 @@ a face of the other, or if it is inside.
 """
 
 import numpy as np
-import open3d
 
 from render_agent.scans.edits import ObjectParts, edit_scene
 from render_agent.scans.room_ground_truth import read_ground_truth
@@ -18,6 +17,8 @@ BOTTOM_METRES = 0.005  # vertices within this height of the lowest one are the b
 
 def ray_scene(triangles):
     """Return an Open3D scene of triangles, (n, 3, 3)."""
+    import open3d  # takes a second, which only some test processes need
+
     scene = open3d.t.geometry.RaycastingScene(nthreads=1)
     corners = np.ascontiguousarray(triangles.reshape(-1, 3), np.float32)
     scene.add_triangles(corners, np.arange(len(corners), dtype=np.uint32).reshape(-1, 3))

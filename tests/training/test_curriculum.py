@@ -199,18 +199,16 @@ def images():
     return [noise[:2], noise[2:]]
 
 
-ENCODED = [
-    encoded_dialogue("a", 1, (0, 2), length=24),
-    encoded_dialogue("a", 2, (2,), length=60),
-    encoded_dialogue("b", 3, (0,), length=13),
-    encoded_dialogue("b", 4, (), length=90),
-]
-
-
 def examples():
+    dialogues = [
+        encoded_dialogue("a", 1, (0, 2), length=24),
+        encoded_dialogue("a", 2, (2,), length=60),
+        encoded_dialogue("b", 3, (0,), length=13),
+        encoded_dialogue("b", 4, (), length=90),
+    ]
     return [
         Example(encoded.ids, encoded.learned * np.float32(1 + number), tuple(encoded.pictures))
-        for number, encoded in enumerate(ENCODED)
+        for number, encoded in enumerate(dialogues)
     ]
 
 
