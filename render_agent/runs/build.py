@@ -309,7 +309,9 @@ def wording_of(parts: Parts) -> Wording:
     """Return the wording of the prompt: that of a local model if it has its own, otherwise the general one."""
     if parts.engine.loads_weights:
         name = parts.model_name
-        file = (bundled_model(name) or Path(name).expanduser()) / FILE_NAME
+        # unlike Path's, this keeps the names of unknown users, which are refused with the model
+        folder = bundled_model(name) or Path(os.path.expanduser(name))  # noqa: PTH111
+        file = folder / FILE_NAME
         if os.path.lexists(file):  # a broken link is an error
             return load_wording(file)
     return general()
