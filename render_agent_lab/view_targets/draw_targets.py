@@ -133,6 +133,7 @@ def draw_targets(
             continue
         yield {
             "id": f"{room.scene.id}-{tier}-{number}",
+            "dataset": "own",
             "scene_name": room.scene.id,
             "question_type": f"reach_view_{tier}",
             "question": draft.text,
