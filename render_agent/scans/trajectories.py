@@ -22,6 +22,9 @@ from render_agent.util.safe_parse import parse_json, read_bounded
 
 OUTSIDE_METRES = 0.5  # poses may be this far outside the bounds, which exclude outliers
 
+CAMERAS = "cameras.txt"  # intrinsics of COLMAP's cameras, next to its poses
+PINCAM = "lowres_wide_intrinsics/*.pincam"  # intrinsics of ARKitScenes; those of all frames are about equal
+
 OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])  # camera axes of OpenGL in those of OpenCV
 # World axes of nerfstudio's files in those of COLMAP, if they do not state an `applied_transform`.
 NERFSTUDIO = np.array([[0.0, 1, 0, 0], [1, 0, 0, 0], [0, 0, -1, 0], [0, 0, 0, 1]])
@@ -50,15 +53,30 @@ class PlacedPose(NamedTuple):
 
 
 def evenly(path: Sequence[PlacedPose], count: int) -> list[PlacedPose]:
-    """Return `count` poses of a path at even steps of time, the first and the last included."""
+    """Return at most `count` poses of a path at even steps of time, the first and the last included.
+
+    A camera that several of them share is returned once.
+    """
     times = np.array([pose.time for pose in path])
     wanted = np.linspace(times[0], times[-1], count)
-    return [path[int(np.abs(times - time).argmin())] for time in wanted]
+    chosen = (path[int(np.abs(times - time).argmin())] for time in wanted)
+    return [*{pose.camera: pose for pose in chosen}.values()]
 
 
 def find_trajectory(scan: Path) -> Path | None:
     """Return the file or folder with the recorded path of a scan; None if there is none."""
     return next((path for path, _ in _candidates(scan) if path.exists()), None)
+
+
+def trajectory_files(scan: Path) -> list[Path]:
+    """Return the files that the recorded path of a scan is read from; empty if there is none."""
+    path = find_trajectory(scan)
+    if path is None:
+        return []
+    if path.is_dir():
+        return sorted(path.glob("*.txt"))
+    intrinsics = {"images.txt": CAMERAS, "lowres_wide.traj": PINCAM}.get(path.name)
+    return [path, *(sorted(path.parent.glob(intrinsics))[:1] if intrinsics else ())]
 
 
 def read_trajectory(scan: Path) -> Trajectory:
@@ -73,6 +91,7 @@ def read_trajectory(scan: Path) -> Trajectory:
                 LookupError,
                 TypeError,
                 AttributeError,
+                ArithmeticError,
                 struct.error,
             ) as error:
                 raise SceneError(
@@ -199,7 +218,7 @@ def _read_arkit(path: Path) -> Trajectory:
         (row, _matrix(Rotation.from_rotvec(row[1:4]), row[4:7]), name) for row, name in _rows(path)
     )
     poses = [RecordedPose(row[0], _inverse(matrix), name) for row, matrix, name in rows]
-    intrinsics = next(iter(sorted(path.parent.glob("lowres_wide_intrinsics/*.pincam"))), None)
+    intrinsics = next(iter(sorted(path.parent.glob(PINCAM))), None)
     return Trajectory(poses, None if intrinsics is None else _tangents(*np.loadtxt(intrinsics)[:4]))
 
 
@@ -213,7 +232,7 @@ def _read_colmap(path: Path) -> Trajectory:
         w, x, y, z, *shift = map(float, words[1:8])
         matrix = _matrix(Rotation.from_quat([x, y, z, w]), np.array(shift))
         poses.append(RecordedPose(number, _inverse(matrix), Path(words[9]).stem))
-    _, model, *values = next(_lines(path.with_name("cameras.txt"))).split()
+    _, model, *values = next(_lines(path.with_name(CAMERAS)), "").split()
     width, height, fx, *others = map(float, values)
     fy = others[0] if model in ("PINHOLE", "OPENCV", "FULL_OPENCV") else fx
     return Trajectory(poses, None if "FISHEYE" in model else _tangents(width, height, fx, fy))

@@ -365,7 +365,11 @@ def read_frame(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
     """Return a recorded image, cropped in the middle to the aspect of `size` (width, height) and scaled to it."""
     from PIL import Image, ImageOps
 
-    with os_errors(RenderError, f"read the frame {path}"), Image.open(path) as image:
+    # Decoders raise arbitrary exceptions on malformed files.
+    with (
+        os_errors(RenderError, f"read the frame {path}", "restore the file", Exception),
+        Image.open(path) as image,
+    ):
         return np.asarray(ImageOps.fit(image.convert("RGB"), size, Image.Resampling.LANCZOS))
 
 

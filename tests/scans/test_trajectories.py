@@ -19,6 +19,7 @@ from render_agent.scans.trajectories import (
     find_trajectory,
     place_trajectory,
     read_trajectory,
+    trajectory_files,
 )
 
 START = Camera((0.0, 0.0, 0.0))
@@ -200,12 +201,54 @@ def test_invalid_poses_of_scannet_are_dropped(tmp_path):
     assert cameras_of(scan)[1] == "dropped 1 without a pose"
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"poses": [{"yaw": 3}]}', '{"poses": 3}', "[]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        '{"poses": [{"yaw": 3}]}',
+        '{"poses": 3}',
+        "[]",
+        '{"poses": [], "w": 640, "h": 480, "fl_x": 0, "fl_y": 500}',
+        f'{{"poses": [{{"position": [0, 0, 0], "yaw": 0, "time": 1{"0" * 400}}}]}}',
+    ],
+)
 def test_damaged_path_is_named(tmp_path, content):
     scan = make_scan(tmp_path)
     scan.with_name("room.poses.json").write_text(content)
     with pytest.raises(SceneError, match=r"room\.poses\.json"):
         read_trajectory(scan)
+
+
+def test_path_without_intrinsics_of_colmap_is_named(tmp_path):
+    scan = make_scan(tmp_path)
+    colmap(scan, [camera.pose for camera in CAMERAS])
+    images = find_trajectory(scan)
+    images.with_name("cameras.txt").write_text("# no camera\n")
+    with pytest.raises(SceneError, match=r"images\.txt"):
+        read_trajectory(scan)
+
+
+@pytest.mark.parametrize(
+    ("write", "names"),
+    [
+        (colmap, ["images.txt", "cameras.txt"]),
+        (arkit, ["lowres_wide.traj", "0.pincam"]),
+        (tum, ["room.trajectory.txt"]),
+    ],
+)
+def test_files_of_a_path_include_its_intrinsics(tmp_path, write, names):
+    scan = make_scan(tmp_path)
+    assert trajectory_files(scan) == []
+    write(scan, [camera.pose for camera in CAMERAS])
+    assert [file.name for file in trajectory_files(scan)] == names
+
+
+def test_no_view_is_shown_twice(tmp_path):
+    scan = make_scan(tmp_path)
+    own_json(scan, ())
+    path, _ = place_trajectory(read_trajectory(scan), load_scene(scan), START, 1)
+    assert evenly(path, 50) == path
 
 
 def test_views_are_even_in_time(tmp_path):

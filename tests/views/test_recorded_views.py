@@ -109,6 +109,17 @@ def test_frames_replace_renderings(tmp_path, place):
     assert np.asarray(Image.open(path / turn.views[1].file)).mean() == 60
 
 
+def test_unreadable_frame_is_named(tmp_path, monkeypatch):
+    make_frames(tmp_path / "frames" / "room", {"0003.png": np.zeros((90, 160, 3), np.uint8)})
+    monkeypatch.setattr(
+        Image, "MAX_IMAGE_PIXELS", 100
+    )  # else an image of the limit's size is needed
+    options = {"views": "recorded:1", "frames": str(tmp_path / "frames")}
+    path, results = play(tmp_path, with_path(tmp_path), scripted(), **options)
+    assert results["counts"]["failed"] == 2
+    assert all("0003.png" in state.error for state in RunData(path).states)
+
+
 def test_frames_are_cropped_in_the_middle(tmp_path):
     image = np.zeros((100, 200, 3), np.uint8)
     image[:, 50:150] = 255

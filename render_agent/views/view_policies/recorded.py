@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from render_agent.dialogue.question import Question
@@ -14,6 +15,7 @@ from render_agent.scans.trajectories import (
     find_trajectory,
     place_trajectory,
     read_trajectory,
+    trajectory_files,
 )
 from render_agent.tasks.input_files import InputFile
 from render_agent.util.file_digests import sha256
@@ -64,9 +66,8 @@ class RecordedViews(ViewPolicy):
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
         """Yield the files of the paths."""
         scans = sorted({question.scan for question in questions if question.scan is not None})
-        for path in filter(None, map(find_trajectory, scans)):
-            for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-                yield InputFile("scans", str(file), sha256(file))
+        for file in chain.from_iterable(map(trajectory_files, scans)):
+            yield InputFile("scans", str(file), sha256(file))
 
     def build(self, config: RunConfig, questions: Sequence[Question]) -> RecordedPath:
         return RecordedPath(self.max_views(config.view_types, config.max_turns), config.frames)
