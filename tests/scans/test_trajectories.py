@@ -6,12 +6,14 @@ import struct
 
 import numpy as np
 import pytest
+from conftest import test_data
 from factories.scenes import room, write_ply
 from scipy.spatial.transform import Rotation
 
 from render_agent.errors import SceneError
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
+from render_agent.scans.formats.readers import SCAN_SUFFIXES
 from render_agent.scans.trajectories import (
     NERFSTUDIO,
     OPENGL,
@@ -261,3 +263,15 @@ def test_views_are_even_in_time(tmp_path):
     path, _ = place_trajectory(read_trajectory(scan), load_scene(scan), START, 1)
     shown = [[pose.time for pose in evenly(path, count)] for count in (1, 2, 3)]
     assert shown == [[0], [0, 10], [0, 4, 10]]
+
+
+def test_real_paths_are_inside_their_scans():
+    real_data = test_data()
+    scans = [path for suffix in SCAN_SUFFIXES for path in real_data.rglob(f"*{suffix}")]
+    recorded = [scan for scan in scans if find_trajectory(scan) is not None]
+    if not recorded:
+        pytest.skip(f"no scan below {real_data} has a recorded path")
+    for scan in recorded:
+        trajectory = read_trajectory(scan)
+        path, _ = place_trajectory(trajectory, load_scene(scan), START, 4 / 3)
+        assert len(path) > 0.5 * len(trajectory.poses)
