@@ -54,10 +54,10 @@ def with_beliefs(
     readable = [probe for probe in belief.probes if probe.score is not None]
     if not readable or diagnosis.cause not in WRONGLY_ANSWERED:
         return diagnosis
-    cause, detail = _cause_from_beliefs(state, diagnosis, first_turns, readable, truth) or (
-        diagnosis.cause,
-        "",
-    )
+    explained = _cause_from_beliefs(state, diagnosis, first_turns, readable, truth)
+    if explained is None:
+        return diagnosis
+    cause, detail = explained
     return replace(diagnosis, cause=cause, detail=detail)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,26 +42,17 @@ class BeliefPart(ReportPart):
     labels = LABELS
     templates = Path(__file__).with_name("templates")
     traits = TRAITS
+    diagnose = staticmethod(with_beliefs)
+    lines = staticmethod(belief_lines)
+    compare = staticmethod(compare_beliefs)
 
     def summary(self, results: Mapping[str, Any]) -> str | None:
-        """Summarize the final beliefs of a run."""
         if PART not in results:
             return None
         return summarize_beliefs(results[PART], results["totals"]["probes"])
 
     def facts(self, config: RunConfig) -> Mapping[str, str]:
-        """Return the probes of a run."""
         return {"Belief probes": f"{', '.join(config.probe)}, every turn"} if config.probe else {}
-
-    def diagnose(
-        self,
-        state: QuestionState,
-        diagnosis: Diagnosis,
-        first_turns: Mapping[int, int],
-        truth: str | None,
-    ) -> Diagnosis:
-        """Add the beliefs of a question, and refine the cause of a wrong answer."""
-        return with_beliefs(state, diagnosis, first_turns, truth)
 
     def figures(
         self,
@@ -78,23 +69,12 @@ class BeliefPart(ReportPart):
         return {PART: belief_agreement(rows, size)} if rows else {}
 
     def sentences(self, figures: Mapping[str, Any]) -> Iterable[str]:
-        """Return sentences about the last maps."""
         return agreement_sentences(figures[PART]) if PART in figures else ()
 
     def plots(self, run: RunData, diagnoses: Mapping[str, Diagnosis]) -> Iterable[Plot]:
-        """Return the plot of maps by turn."""
         return filter(None, [plot_maps(run, diagnoses)])
 
     def sections(self, view: QuestionView) -> Iterable[Section]:
-        """Return the belief maps of a question."""
         maps = belief_maps(view.state, view.diagnosis, view.plan, view.size)
         summary = compare_answers(belief_of(view.diagnosis), view.state.answer)
         return (BeliefSection("beliefs.html", "beliefs.css", maps, summary),)
-
-    def lines(self, run: RunData, state: QuestionState) -> Iterator[str]:
-        """Return the cause of a question's result and its last belief."""
-        return belief_lines(run, state)
-
-    def compare(self, a: RunData, b: RunData) -> Mapping[str, dict[str, Any]]:
-        """Return the differences between the last beliefs of two runs."""
-        return compare_beliefs(a, b)

@@ -16,23 +16,23 @@ from render_agent.report.sentences.causes import describe_cause
 from render_agent.runs.read import RunData
 
 
-def belief_lines(folder: RunData, state: QuestionState) -> Iterator[str]:
+def belief_lines(run: RunData, state: QuestionState) -> Iterator[str]:
     """Yield the cause of a question's result and its last belief; nothing if it was not probed."""
     probed_turns = [turn for turn in state.turns if turn.probe]
     if not probed_turns:
         return
-    diagnosis = diagnose_run(folder, 1, [state]).get(state.id)
+    diagnosis = diagnose_run(run, 1, [state]).get(state.id)
     probes: Sequence[ScoredProbe] = ()
     diagnosed = belief_of(diagnosis)
     if diagnosis is not None and diagnosed is not None:
-        yield f"cause: {describe_cause(diagnosis, folder.parts)}"
+        yield f"cause: {describe_cause(diagnosis, run.parts)}"
         if words := compare_answers(diagnosed, state.answer):
             yield words
         probes = diagnosed.probes
     else:
         # If a ground-truth file has changed, the belief is shown without its score.
         with suppress(QuestionsError):
-            probes = beliefs_of([state], folder.parts.image_stress, folder.facts)[state.id]
+            probes = beliefs_of([state], run.parts.image_stress, run.facts)[state.id]
     belief = next(turn.probe.parsed_belief for turn in reversed(probed_turns) if turn.probe)
     score_text = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:
