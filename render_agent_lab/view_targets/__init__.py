@@ -1,1 +1,1 @@
-"""Targets for questions of the type `reach_view`: `draw.py` chooses them, `look_alikes.py` and `content.py` test them."""
+"""Targets for questions of the type `reach_view`: `draw_targets.py` chooses them, `target_room.py` tests them."""

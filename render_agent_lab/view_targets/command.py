@@ -37,10 +37,12 @@ def make_views_command(
       render-agent make-views scans/*.ply --to scans/views.jsonl
       render-agent --batch --benchmark scans/views.jsonl --model MODEL
     """
+    from collections import Counter
     from pathlib import Path
 
     from render_agent.options import RunConfig
     from render_agent_lab.room_generator.write import write_questions
+    from render_agent_lab.view_targets.draw_targets import TIERS
     from render_agent_lab.view_targets.make_targets import make_targets
 
     target = Path(file)
@@ -48,10 +50,11 @@ def make_views_command(
         if Path(scan).parent.resolve() != target.parent.resolve():
             raise UsageError(f"--to {file} must be in the folder of the scan {scan}")
     config = RunConfig(batch=True, **frame)
-    rows, counts = make_targets([*map(Path, scans)], config, per_tier, seed)
+    rows = make_targets([*map(Path, scans)], config, per_tier, seed)[:limit]
     if not rows:
         raise UsageError("no view of these scans can be a target: they show too little surface")
-    write_questions(rows[:limit], target)
-    for tier, count in counts.items():
-        click.echo(f"{tier}: {count}", err=True)
+    write_questions(rows, target)
+    counts = Counter(row["question_type"] for row in rows)
+    for tier in TIERS:
+        click.echo(f"{tier}: {counts[f'reach_view_{tier}']}", err=True)
     click.echo(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ def make_targets(
     config: RunConfig,  # the frame of the scans
     per_tier: int,
     seed: int,
-) -> tuple[list[dict[str, Any]], Mapping[str, int]]:
-    """Return the rows of a question file, one tier after the other in turn, and the number of targets by tier.
+) -> list[dict[str, Any]]:
+    """Return the rows of a question file, one tier after the other in turn.
 
     The targets of a tier are drawn from the scans in turn; scans without further targets are left out.
     """
@@ -39,10 +39,9 @@ def make_targets(
                     draws.remove(draw)
                 elif len(rows) < per_tier:
                     rows.append(row)
-    in_turn = [
+    return [
         rows[number] for number in range(per_tier) for rows in chosen.values() if number < len(rows)
     ]
-    return in_turn, {tier: len(rows) for tier, rows in chosen.items()}
 
 
 def _open(scan: Path, config: RunConfig, renderer: Any) -> TargetRoom:

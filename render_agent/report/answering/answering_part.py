@@ -18,5 +18,7 @@ class AnsweringPart(ReportPart):
     labels = LABELS | EVIDENCE
 
     def compare(self, a: RunData, b: RunData) -> Mapping[str, dict[str, Any]]:
-        """Return the differences over the questions that both runs have scored; empty if all dialogues have one turn."""
+        """Return the differences over the questions that both runs have scored; empty if all dialogues have one turn
+        without a confidence.
+        """
         return compare_answering(a.states, b.states)

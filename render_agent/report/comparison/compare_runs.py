@@ -74,7 +74,7 @@ def compare_runs(
     and `adapted` fields of both runs, `power` (sample size for a difference of POINTS, or None), `verdict` (a sentence),
     `other_verdicts` (those of other aggregate scores if they differ), `parsers` (differences with other parsers),
     `score_by_images` over the questions that all runs have scored, figures of report parts if both runs have any,
-    `answering` if a dialogue had several turns, and `views` if answers are poses.
+    `answering` if a dialogue had several turns or a confidence, and `views` if answers are poses.
     """
     first, *others = sides_of(runs)
     pairs = [

@@ -23,6 +23,8 @@ LABELS = {
     "ece": "expected calibration error (%)",
 }
 
+CONFIDENCE = ("confidence", "right", "ece")  # figures of answers with a confidence
+
 Scene = tuple[str, str]  # data set, name
 
 
@@ -139,16 +141,17 @@ def _reliability(answers: Sequence[AnswerSoFar]) -> list[dict[str, Any]]:
 def compare_answering(
     a: Sequence[QuestionState], b: Sequence[QuestionState]
 ) -> dict[str, dict[str, Any]]:
-    """Return the differences between the figures of two runs over the questions that both have scored; empty if all
-    dialogues have one turn.
+    """Return the differences between the figures of two runs over the questions that both have scored.
+
+    If all dialogues have one turn, they are those of the confidence; empty without one.
     """
-    if all(len(state.turns) <= 1 for state in (*a, *b)):
-        return {}
+    has_turns = any(len(state.turns) > 1 for state in (*a, *b))
     answers = [answers_by_turn(states) for states in (a, b)]
     shared = answers[0].keys() & answers[1].keys()
     in_a, in_b = (
         answering_terms({name: entries for name, entries in side.items() if name in shared})
         for side in answers
     )
-    pairs = {name: compare_terms(in_a[name], in_b[name]) for name in LABELS}
+    names = LABELS if has_turns else CONFIDENCE
+    pairs = {name: compare_terms(in_a[name], in_b[name]) for name in names}
     return {name: entry for name, entry in pairs.items() if entry is not None}

@@ -115,7 +115,17 @@ def test_comparison_is_paired_and_antisymmetric():
     assert forward["area"]["difference"] == pytest.approx(-backward["area"]["difference"])
     assert forward["area"]["b"] == pytest.approx(200 / 3)
     assert "became_right" not in forward  # b never changes an answer
-    assert compare_answering(b, b) == {}
+
+
+def test_comparison_of_single_turns_has_only_the_confidence():
+    sure, unsure, silent = (
+        [answering(("A", confidence), scene=str(n), name=str(n)) for n in range(6)]
+        for confidence in (90, 60, None)
+    )
+    entries = compare_answering(sure, unsure)
+    assert entries.keys() == {"confidence", "right", "ece"}
+    assert entries["ece"]["difference"] == pytest.approx(30)
+    assert compare_answering(sure, silent) == {}
 
 
 def test_bins_have_equal_mass_and_keep_ties_together():
