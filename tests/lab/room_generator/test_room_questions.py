@@ -274,14 +274,13 @@ def test_routes_can_be_walked(routes):
 
 def walk(centres, free, place, goal):
     """Return the end of a straight walk towards the centre of an object."""
-    way, end = goal.centre[:2] - place, place
-    for share in np.arange(0, 1, 0.025 / np.linalg.norm(way)):
-        ahead = place + share * way
-        cell = tuple(np.round((ahead - centres[0, 0]) / 0.05).astype(int))
-        if not free[cell]:
-            break
-        end = ahead
-    return end
+    way = goal.centre[:2] - place
+    shares = np.arange(0, 1, 0.025 / np.linalg.norm(way))
+    ahead = place + shares[:, None] * way
+    is_free = free[*np.round((ahead - centres[0, 0]) / 0.05).astype(int).T]
+    blocked = np.flatnonzero(~is_free)
+    count = blocked[0] if len(blocked) else len(ahead)
+    return ahead[count - 1] if count else place
 
 
 def test_only_unambiguous_labels_are_named(rows, by_scene):
