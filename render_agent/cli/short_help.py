@@ -51,7 +51,7 @@ OPTION_GROUPS = {  # heading -> option -> description of at most 52 characters
     },
 }
 
-USUAL_COMMANDS = ("doctor", "ls", "show", "report", "view", "diagnose", "compare", "export", "score", "sweep", "play", "boxes", "mcp", "make-rooms", "make-questions")  # fmt: skip
+USUAL_COMMANDS = ("doctor", "ls", "show", "report", "view", "diagnose", "compare", "export", "score", "sweep", "play", "boxes", "mcp", "make-rooms", "make-questions", "make-views")  # fmt: skip
 
 INDENT = 25  # columns of the names
 

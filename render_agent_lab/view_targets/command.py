@@ -26,7 +26,7 @@ FRAME_OPTIONS = ("up", "unit", "boxes_unit", "boxes_up")
 def make_views_command(
     scans: tuple[str, ...], file: str, per_tier: int, limit: int | None, seed: int, **frame: Any
 ) -> None:
-    """Write target views in scans, to be reached with the camera.
+    """Write views in scans for the camera to reach.
 
     The tiers are rotation (the target is at the same place), translation (it has the same heading), near (a straight move
     leads there), far (something is in between), and described (a sentence instead of an image; only for scans with
