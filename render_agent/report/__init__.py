@@ -4,6 +4,6 @@ Start with `pages/build.py`, which writes a report.
 """
 
 PARTS = {  # see `report_part.py`
-    "beliefs": "render_agent.report.beliefs.belief_part:BeliefPart",
+    "beliefs": "render_agent.report.beliefs.part:BeliefPart",
     "answering": "render_agent.report.answering.answering_part:AnsweringPart",
 }

@@ -1,1 +1,1 @@
-"""Beliefs (`--probe`) in diagnoses, reports and comparisons. Start with `belief_part.py`."""
+"""Beliefs (`--probe`) in diagnoses, reports and comparisons. Start with `part.py`."""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from render_agent.report.beliefs.belief_diagnosis import BeliefDiagnosis
+from render_agent.report.beliefs.diagnosis import BeliefDiagnosis
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.report.sentences.contrasts import contrast_sentence, contrasts, traits
 from render_agent.report.sentences.findings import shared_trait

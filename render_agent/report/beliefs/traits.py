@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from render_agent.report.beliefs.belief_diagnosis import belief_of
+from render_agent.report.beliefs.diagnosis import belief_of
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.sentences.contrasts import Trait
 from render_agent.score.comparison import RIGHT

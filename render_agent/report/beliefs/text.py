@@ -10,7 +10,7 @@ from render_agent.beliefs.matching import match_results
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError
-from render_agent.report.beliefs.belief_diagnosis import BeliefDiagnosis, belief_of
+from render_agent.report.beliefs.diagnosis import BeliefDiagnosis, belief_of
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.sentences.causes import describe_cause
 from render_agent.runs.read import RunData

@@ -10,13 +10,13 @@ from typing import Any
 from render_agent.beliefs.belief_figures import LABELS, summarize_beliefs
 from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
-from render_agent.report.beliefs.belief_agreement import agreement_sentences, belief_agreement
-from render_agent.report.beliefs.belief_diagnosis import PART, belief_of, with_beliefs
-from render_agent.report.beliefs.belief_marks import BeliefMap, belief_maps
-from render_agent.report.beliefs.belief_plot import plot_maps
-from render_agent.report.beliefs.belief_text import belief_lines, compare_answers
-from render_agent.report.beliefs.belief_traits import TRAITS
-from render_agent.report.beliefs.compare_beliefs import compare_beliefs
+from render_agent.report.beliefs.agreement import agreement_sentences, belief_agreement
+from render_agent.report.beliefs.compare import compare_beliefs
+from render_agent.report.beliefs.diagnosis import PART, belief_of, with_beliefs
+from render_agent.report.beliefs.marks import BeliefMap, belief_maps
+from render_agent.report.beliefs.plot import plot_maps
+from render_agent.report.beliefs.text import belief_lines, compare_answers
+from render_agent.report.beliefs.traits import TRAITS
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.plots.run_plots import Plot
 from render_agent.report.pages.question.question_view import QuestionView

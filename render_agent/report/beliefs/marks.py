@@ -10,9 +10,9 @@ from render_agent.beliefs.matching import match_results
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.beliefs.belief_agreement import seen_by
-from render_agent.report.beliefs.belief_diagnosis import belief_of
-from render_agent.report.beliefs.belief_text import summarize_score
+from render_agent.report.beliefs.agreement import seen_by
+from render_agent.report.beliefs.diagnosis import belief_of
+from render_agent.report.beliefs.text import summarize_score
 from render_agent.report.diagnosis.model import Diagnosis, name_of
 from render_agent.report.pages.maps.floor_plan import ScenePlan
 from render_agent.report.pages.maps.path_marks import (

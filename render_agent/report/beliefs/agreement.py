@@ -7,7 +7,7 @@ from typing import Any
 
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
-from render_agent.report.beliefs.belief_diagnosis import BeliefDiagnosis
+from render_agent.report.beliefs.diagnosis import BeliefDiagnosis
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.sentences.contrasts import describe_difference
 from render_agent.score.intervals import ratio
