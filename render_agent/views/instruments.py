@@ -1,4 +1,4 @@
-"""Faulty instruments: measurements, scene graphs and told poses with a controlled error (`--tools`, `--feedback`).
+"""Faulty instruments: measurements, scene graphs and reported poses with a controlled error (`--tools`, `--feedback`).
 
 Errors depend only on seed, question and turn.
 """
@@ -48,10 +48,8 @@ class Faults:
     bias: float = 0.0  # relative error of every length
     stale: bool = False  # True if each reading is that of the previous request
     wrong: float = 0.0  # share of the boxes of a scene graph that are moved or relabelled
-    drift: float = (
-        0.0  # error of the told pose: metres per metre moved, and degrees per degree turned
-    )
-    is_silent: bool = False  # True if the prompt does not mention that readings may be wrong
+    drift: float = 0.0  # error of the reported pose per metre moved and per degree turned
+    is_silent: bool = False  # True if the prompt omits that readings may be wrong
 
     @property
     def any(self) -> bool:
@@ -75,7 +73,7 @@ def parse_faults(flag: str, text: str, names: Sequence[str]) -> Faults:
         else:
             raise UsageError(
                 f"{flag}: there is no fault {short_repr(part)}. Use {' or '.join(map(_FORMS.__getitem__, names))}; add"
-                f" {SILENT} if the prompt shall not mention it. Separate them by colons."
+                f" {SILENT} to leave the fault out of the prompt. Separate them by colons."
             )
     faults = Faults(**values)
     if min(faults.noise, faults.wrong, faults.drift) < 0 or faults.wrong > 1 or faults.bias <= -1:
@@ -141,7 +139,7 @@ def graph_reading(question: Question, told: str, true: str, told_facts: Facts) -
 
 
 def drifted_pose(state: QuestionState, camera: Camera, drift: float, seed: int) -> Camera:
-    """Return the pose that is told: every move so far added an error to the position and to the heading.
+    """Return the reported pose, in which every move so far has added an error to position and heading.
 
     The error of a move is `drift` times its metres, in a random horizontal direction, and `drift` times its degrees.
     """
@@ -160,7 +158,7 @@ def drifted_pose(state: QuestionState, camera: Camera, drift: float, seed: int) 
 
 
 def pose_reading(told: Camera, true: Camera) -> Reading | None:
-    """Return the record of a told pose; None if it is the true one."""
+    """Return the record of a reported pose; None if it is the true one."""
     if told == true:
         return None
     metres = math.dist(told.position, true.position)

@@ -34,7 +34,7 @@ DONE = json.dumps({"answer": None, "done": True})
 
 
 def step_towards(camera: Camera, goal: Camera, paths: ShortestPaths) -> Action:
-    """Return the action that turns a camera like its goal and moves it along the shortest path, or ends the dialogue."""
+    """Return the action that turns a camera to its goal's direction and moves it along the shortest path; done if it is there."""
     turn, tilt = wrap_degrees(goal.yaw - camera.yaw), goal.pitch - camera.pitch
     away = math.dist(camera.position, goal.position)
     path = paths.waypoints(camera.position) if away > CLOSE_METRES else None

@@ -21,9 +21,7 @@ from render_agent_lab.view_targets.target_room import VERTICAL_FOV, TargetRoom
 
 MAX_ATTEMPTS = 400  # pairs of poses tried per target
 MAX_STEPS = 6  # moves along the shortest path; a run has nine turns by default
-MIN_TURN = (
-    45  # degrees; smaller differences in heading are within the limits of success or close to them
-)
+MIN_TURN = 45  # degrees; smaller turns are within the limits of success, or close to them
 PITCHES = (0.0, -15.0)  # degrees, of targets
 LEVELS = (0.0, -0.4)  # metres, heights of targets relative to the start
 NEAR_METRES = (0.8, 3.0)  # straight distance between start and target
@@ -144,7 +142,7 @@ def draw_targets(
 
 
 def _is_good(room: TargetRoom, draft: Draft) -> bool:
-    """Return True if a target can be recognised and stood at."""
+    """Return True if a target is at a free place, recognisable and reachable."""
     place = draft.target.position
     if not np.allclose(room.space.nearest_free(place), place):
         return False

@@ -28,7 +28,7 @@ LABELS = {
 def instrument_figures(states: Sequence[QuestionState]) -> dict[str, Any] | None:
     """Return the entry `instruments` of `results.json`; None if all instruments were exact.
 
-    All shares are of the questions that an instrument told something.
+    All shares are of the questions with a reading.
     """
     states = [state for state in states if any(turn.readings for turn in state.turns)]
     if not states:
@@ -68,7 +68,7 @@ def _readings(state: QuestionState, *instruments: str) -> list[tuple[int, Readin
 
 
 def _was_wrong(state: QuestionState) -> bool:
-    """Return True if what was told differed from the truth at least once."""
+    """Return True if a reading differed from the truth at least once."""
     return any(reading.told != reading.true for _, reading in _readings(state))
 
 
@@ -97,7 +97,7 @@ def _looked(state: QuestionState) -> bool | None:
 
 
 def _contradicted(state: QuestionState) -> bool | None:
-    """Return True if the answer agrees with nothing that was told; None if nothing told implies an answer.
+    """Return True if the answer agrees with no reading; None if no reading implies an answer.
 
     Two answers agree if one gets full marks with the other as the ground truth.
     """
