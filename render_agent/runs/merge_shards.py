@@ -102,7 +102,7 @@ def _write(
         log.sync()
     log.write_questions(questions)
     run = RunData(log.path)
-    if not any(state.active for state in run.states):
+    if not any(state.active for state in run.dialogues):
         log.write_results(run.results)
     return run.results
 

@@ -141,6 +141,24 @@ def test_counterparts_in_shards_are_answered_as_in_the_undivided_run(tmp_path):
     assert transcripts(merged) == transcripts(whole)
 
 
+def test_merged_run_without_the_answer_of_a_counterpart_is_unfinished(tmp_path):
+    options = {"model": "frequency", "views": "none", "change": ("names",), "limit": 40}
+    shards = []
+    for shard in ("1/2", "2/2"):
+        run = start_run(make_config(tmp_path, "rooms", **options, shard=shard))
+        finish_run(run)
+        shards.append(run.path)
+    log = shards[0] / "turns.jsonl"
+    unanswered = RunData(shards[0]).counterparts[0].id
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if json.loads(line)["question_id"] != unanswered))
+    (shards[0] / "results.json").unlink()
+    path, _ = merge_shards(tmp_path / "merged", [*map(RunData, shards)])
+    assert RunData(path).saved_results is None
+    resume(path)
+    assert not any(state.active for state in RunData(path).dialogues)
+
+
 def test_shard_of_a_scripted_run_is_not_resumed_with_other_questions(tmp_path, uneven_questions):
     questions = Path(shutil.copytree(uneven_questions.parent, tmp_path / "copy"), "questions.jsonl")
     run = start_run(make_config(tmp_path, questions, model="frequency", shard="1/2"))
