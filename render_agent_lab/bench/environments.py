@@ -15,7 +15,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ NUM_SCENES, QUESTIONS_PER_SCENE = 4, 32
 HEAD = (
     "episodes",
     "steps per second",
+    "times that of the first row",
     "per second of processor time",
     "the same without drawing",
     "on 16 cores (projected)",
@@ -59,7 +60,11 @@ def main(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         questions = write_questions(Path(folder), faces)
-        rows = [measure(questions, count, image_size, seconds) for count in episodes]
+        measured = [measure(questions, count, image_size, seconds) for count in episodes]
+        rows = [
+            (count, f"{speed:.0f}", f"{speed / measured[0][1]:.2f}", *others)
+            for count, speed, *others in measured
+        ]
         steps = [
             step_parts(questions, image_size, seconds / 2, record)
             for record in (None, Path(folder, "runs"))
@@ -106,8 +111,10 @@ def write_questions(folder: Path, faces: int) -> Path:
     return path
 
 
-def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> Sequence[object]:
-    """Return the row of the table for a number of episodes."""
+def measure(
+    questions: Path, episodes: int, image_size: str, seconds: float
+) -> tuple[int, float, *tuple[str, ...]]:
+    """Return the number of episodes, the steps per second, and the other cells of the table."""
     with VectorEnvironment(episodes, questions, image_size=image_size) as envs:
         _read_scans(envs)
         before = psutil.Process().memory_info().rss
@@ -121,7 +128,7 @@ def measure(questions: Path, episodes: int, image_size: str, seconds: float) -> 
             undrawn = walk(envs, seconds / 2)
     return (
         episodes,
-        f"{drawn.per_second:.0f}",
+        drawn.per_second,
         f"{drawn.per_processor_second:.0f}",
         f"{undrawn.per_processor_second:.0f}",
         f"{min(16 * drawn.per_processor_second, undrawn.per_processor_second):.0f}",
