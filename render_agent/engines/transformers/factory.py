@@ -133,8 +133,9 @@ def build_checked_engine(
         return engine
     file = _result_file(conditions)
     if file is not None and file.is_file():
-        engine.start_check = read_json(file, "Delete it.")
-        return engine
+        with suppress(RunLogError):  # a damaged file is written again
+            engine.start_check = read_json(file)
+            return engine
     engine, record = check_start(engine, partial(plain_engine, loaded, batch_size, options))
     engine.start_check = {**record, "device": conditions.get("device")}
     if record["caveats"]:

@@ -94,10 +94,10 @@ def check_start(
         for part, checked in _attempts(engine, plain_engine):
             result = probe.compare(checked)
             difference = Difference() if isinstance(result, Fault) else result
-            if isinstance(result, Fault):
-                caveats = [f"start check: not possible ({result.reason})"]
-            elif part and difference.reason is None:
+            if part and difference.reason is None:
                 caveats = [f"start check: {part} off: {first}"]
+            if isinstance(result, Fault):
+                caveats = [*caveats, f"start check: not possible ({result.reason})"]
             if difference.reason is None:
                 break
             first = first or difference.reason

@@ -14,6 +14,7 @@ from factories.models import small_model
 from factories.runs import finish_run, make_config, make_questions
 
 from render_agent.engines.families.model_families import family_of
+from render_agent.engines.memory.faults import Fault
 from render_agent.engines.transformers import (
     attention,
     decode,
@@ -351,6 +352,24 @@ def test_passed_check_is_cached_by_its_conditions(loaded, cache, monkeypatch):
     for _ in range(2):
         assert build(model="c").start_check["caveats"]
     assert len(checked) == 4, "a failure is not cached"
+
+
+def test_damaged_cache_is_written_again(loaded, cache):
+    first = build_checked_engine({}, replace(loaded), 8, {}, 500, **IMAGES)
+    (file,) = cache.iterdir()
+    saved = file.read_bytes()
+    file.write_bytes(b"")  # power failed before the disk had its content
+    again = build_checked_engine({}, replace(loaded), 8, {}, 500, **IMAGES)
+    assert again.start_check == first.start_check
+    assert file.read_bytes() == saved
+
+
+def test_fault_after_a_failure_keeps_its_reason(loaded, monkeypatch):
+    results = iter([start_check.Difference(error="wrong logits"), Fault("no memory", True)])
+    monkeypatch.setattr(start_check.Probe, "compare", lambda self, engine: next(results))
+    caveats = caveats_of(loaded)
+    assert "prefix reuse off: wrong logits" in caveats
+    assert "no memory" in caveats
 
 
 def test_conditions_name_model_device_and_options(tmp_path):
