@@ -86,7 +86,7 @@ class FreeViews:
         """Measure the places in a reply. Return what the model is told, and its record if it can be wrong."""
         question, faults = state.question, self.faults
         facts = (self.facts or {}).get(question.scene)
-        views = {view.number: view for view in (*state.views, *current.views) if view.camera}
+        views = {view.number: view for view in (*state.views, *current.views)}
 
         def measure(places: Sequence[Place], stands: Camera, meter: Meter) -> Measurement:
             return measure_places(

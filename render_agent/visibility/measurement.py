@@ -199,6 +199,8 @@ def point_at(
         return wording("measurement.nothing_at_point", point=point_text) if hit is None else hit
     if (view := views.get(place.view)) is None:
         return wording("measurement.no_such_view", view=place.view, last=len(views) - 1)
+    if view.camera is None:
+        return wording("measurement.of_target", view=place.view)
     (width, height), pixel = viewer.size, (math.floor(place.x), math.floor(place.y))
     values = {"x": f"{place.x:g}", "y": f"{place.y:g}", "view": place.view}
     if not (0 <= pixel[0] < width and 0 <= pixel[1] < height):

@@ -110,6 +110,20 @@ def test_engines_are_told_the_number_of_images(monkeypatch, tmp_path):
     assert len(images) <= count_images(build_module.build(config), questions)
 
 
+def test_target_cannot_be_measured(tmp_path):
+    told = []
+
+    def measure(request):
+        told.append(json.dumps(request.messages[-1]))
+        place = [{"view": view, "x": 1, "y": 1} for view in (0, 9)]
+        return json.dumps({"measure": place, "answer": None} if request.turn == 0 else DONE)
+
+    run = play(tmp_path, measure, {"near": ROWS["near"]}, tools="measure")
+    assert run.states[0].status == "answered"
+    assert "Place 1: view 0 is the target image, which cannot be measured." in told[1]
+    assert "Place 2: there is no view 9 yet: views 0 to 1 were shown." in told[1]
+
+
 def test_pose_of_the_target_stays_hidden(moved):
     run, requests = moved
     for request in requests:

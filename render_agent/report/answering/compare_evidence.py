@@ -30,8 +30,8 @@ def compare_evidence(runs: Sequence[RunData], pairs: Sequence[Mapping[str, Any]]
         pair["answering"].update({name: entry for name, entry in entries.items() if entry})
         if cost := commitment_cost(sides):
             sentences.append(
-                f"Where only one of {LETTERS[0]} and {letter} answered before all named objects were seen, its answers score"
-                f" {format_signed(-cost['value'])} points ({count_noun(cost['n'], 'question')};"
+                f"On questions that only one of {LETTERS[0]} and {letter} answered before all named objects were seen, the"
+                f" early answers score {format_signed(-cost['value'])} points ({count_noun(cost['n'], 'question')};"
                 f" {describe_difference(cost['p'])})."
             )
     add_holm([entry for pair in pairs for entry in pair.get("answering", {}).values()])

@@ -64,4 +64,6 @@ def test_comparison_has_evidence_and_the_cost_of_premature_answers(tmp_path):
     entry = pairs[0]["answering"]["premature"]
     assert entry["a"] > entry["b"] == 0  # an answer in the last turn is not premature
     assert "How it came to its answers" in page
-    assert "Where only one of A and B answered before all named objects were seen" in page
+    assert (
+        "On questions that only one of A and B answered before all named objects were seen" in page
+    )
