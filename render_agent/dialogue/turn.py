@@ -50,14 +50,14 @@ class Restated(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True, omit_defaults=True):
-    """What a faulty instrument told the model in a turn, beside the truth."""
+    """The reading of a faulty instrument in a turn, with the true value."""
 
     instrument: Literal["measure", "graph", "pose"]
     told: str
     true: str
     points: tuple[Vector, ...] = ()  # the places measured, metres, world frame
-    implied: tuple[str, ...] = ()  # the answers to the question that what was told implies
-    metres: NotNegative = 0.0  # distance between the told and the true position
+    implied: tuple[str, ...] = ()  # the answers that the reading implies
+    metres: NotNegative = 0.0  # distance between the reported and the true position
 
 
 class Turn(Struct, frozen=True):
@@ -102,7 +102,7 @@ class Turn(Struct, frozen=True):
     target_errors: tuple[TargetError, ...] = ()
     """If the answer is a pose: the errors of the camera after the turn; in the first turn, after those at the start."""
     readings: tuple[Reading, ...] = ()
-    """What instruments that can be wrong told the model; exact ones are not logged."""
+    """Readings of instruments that can be wrong; those of exact ones are not logged."""
     error: None = None  # always None; see `Failure`
 
     def __post_init__(self) -> None:

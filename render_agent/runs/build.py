@@ -96,7 +96,7 @@ class Parts:
 
     @cached_property
     def pose_faults(self) -> Faults:
-        """The faults of the pose that the model is told (`--feedback`)."""
+        """The faults of the reported pose (`--feedback`)."""
         _, colon, drift = self.config.feedback.partition("drift:")
         return parse_faults("--feedback", f"drift={drift}" if colon else "", ("drift",))
 
@@ -157,7 +157,7 @@ class Parts:
         """Caveats about views and tools that must accompany every score; most runs have none."""
         views_note = self.view_policy.note(self.config.view_types, self.config.max_turns)
         drift = self.config.feedback if self.pose_faults.any else None
-        pose_note = drift and f"feedback: the told pose has errors (--feedback {drift})"
+        pose_note = drift and f"feedback: the reported pose has errors (--feedback {drift})"
         notes = (views_note, self.image_stress.note, self.toolset.note, pose_note)
         return [note for note in notes if note is not None]
 

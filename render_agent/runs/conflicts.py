@@ -99,11 +99,11 @@ def _check_views(parts: Parts) -> None:
         )
     if parts.pose_faults.any and not parts.free:
         raise UsageError(
-            f"--feedback {config.feedback} needs a model that moves: no pose is told otherwise. Omit it."
+            f"--feedback {config.feedback} needs a model that moves the camera. Omit it, or pass --views free."
         )
     if parts.pose_faults.any and parts.agent.shows_all:
         raise UsageError(
-            f"--feedback {config.feedback} has no effect if --agent {config.agent} tells the poses of several views. Omit"
+            f"--feedback {config.feedback} has no effect with --agent {config.agent}, which reports the poses of several views. Omit"
             " one of them."
         )
     if stress.note is not None and parts.blind:

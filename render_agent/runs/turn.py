@@ -59,7 +59,7 @@ class TurnTaker:
     tools: Tools  # the prompt, the views and the verifiers
     after_turn: AfterTurn | None = None
     drift: float = 0.0
-    """Error of the told pose, per metre moved and per degree turned."""
+    """Error of the reported pose, per metre moved and per degree turned."""
 
     def take(
         self,

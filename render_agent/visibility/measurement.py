@@ -249,7 +249,7 @@ def viewpoint(camera: AnyCamera) -> Vector:
 
 
 def _read_size(hit: Hit, meter: Meter) -> list[float]:
-    """Return the size of the box of the object at a place, rounded as told; empty without an object."""
+    """Return the size of the box of the object at a place, rounded as in the text; empty without an object."""
     sizes = () if hit.thing is None else level_size(hit.thing.box)[0]
     return [round(meter.length(float(metres)), 2) for metres in sizes]
 

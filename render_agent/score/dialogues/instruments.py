@@ -18,10 +18,10 @@ SAME_PLACE_METRES = 0.25
 
 # share in percent of questions, and its label in tables and pages
 LABELS = {
-    "wrong": "instrument wrong (%)",
+    "wrong": "any wrong reading (%)",
     "measured_again": "measured again (%)",
-    "looked": "looked for itself (%)",
-    "contradicted": "contradicted it (%)",
+    "looked": "looked after measuring (%)",
+    "contradicted": "contradicted all readings (%)",
 }
 
 

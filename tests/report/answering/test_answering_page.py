@@ -54,7 +54,7 @@ def test_instrument_that_errs_has_the_page(tmp_path):
     run = run_committed(tmp_path, 0, max_turns=1, confidence="off", tools="graph:wrong=50%")
     build_index(run)
     page = (run.path / "report" / "answering.html").read_text()
-    assert 'instrument wrong (%)</th><td class="number">100.0' in page
+    assert 'any wrong reading (%)</th><td class="number">100.0' in page
 
 
 def test_comparison_has_evidence_and_the_cost_of_premature_answers(tmp_path):
