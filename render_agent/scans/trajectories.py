@@ -170,7 +170,7 @@ def _candidates(scan: Path) -> Iterator[tuple[Path, Callable[[Path], Trajectory]
 
 def _read_json(path: Path) -> Trajectory:
     """Read `poses` with position, yaw and pitch or a matrix, or the `frames` of nerfstudio's transforms.json."""
-    data: dict[str, Any] = parse_json(read_bounded(path).decode())
+    data: dict[str, Any] = parse_json(read_bounded(path))
     poses = []
     for number, entry in enumerate(data.get("poses", ())):
         if "matrix" in entry:
@@ -275,7 +275,7 @@ def _read_sens(path: Path) -> Trajectory:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    lines = read_bounded(path).decode("utf-8", "replace").splitlines()
+    lines = read_bounded(path).decode("utf-8-sig", "replace").splitlines()
     return (line for line in lines if not line.startswith("#"))
 
 

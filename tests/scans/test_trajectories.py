@@ -246,6 +246,17 @@ def test_files_of_a_path_include_its_intrinsics(tmp_path, write, names):
     assert [file.name for file in trajectory_files(scan)] == names
 
 
+@pytest.mark.parametrize("write", [own_json, tum])
+def test_byte_order_mark_and_windows_line_ends_are_ignored(tmp_path, write):
+    scan = make_scan(tmp_path)
+    write(scan, [camera.pose for camera in CAMERAS])
+    path = find_trajectory(scan)
+    text = path.read_text().removeprefix("# a comment\n")
+    path.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    placed, _, scene = cameras_of(scan)
+    assert_same(placed, scene)
+
+
 def test_no_view_is_shown_twice(tmp_path):
     scan = make_scan(tmp_path)
     own_json(scan, ())
