@@ -2,6 +2,7 @@
 
 import json
 import math
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from render_agent.runs.read import RunData
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.shortest_path import ShortestPaths
+from render_agent.score.dialogues.reached_views import compare_views
 from render_agent.score.questions import score_answer
 from render_agent.tasks.question_types import find_type, task_of
 from render_agent.tasks.rooms import BUNDLED
@@ -252,6 +254,14 @@ def test_shortest_paths_equal_those_on_a_grid(name):
         level = np.array([b[0], b[1], a[2]])
         line = np.concatenate([np.linspace(a, level, 200), np.linspace(level, b, 200)])
         assert space.tree.query(line)[0].min() > 0.1
+
+
+def test_only_questions_that_both_runs_scored_are_compared(moved):
+    states = moved[0].states
+    failed = copy(states[0])
+    failed.fail("the server is lost")
+    assert compare_views(states, states)["success"]["n"] == len(states)
+    assert compare_views(states, [failed, *states[1:]])["success"]["n"] == len(states) - 1
 
 
 def test_nothing_leads_into_a_closed_box():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.dialogue.target import TargetError
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import StrictViewSuccess, ViewSuccess
@@ -97,7 +97,9 @@ def compare_views(
     a: Sequence[QuestionState], b: Sequence[QuestionState]
 ) -> dict[str, dict[str, Any]]:
     """Return the differences between the measures of two runs over the questions that both have scored."""
-    sides = [{s.id: s for s in states if s.target_errors and not s.active} for states in (a, b)]
+    sides = [
+        {s.id: s for s in states if s.target_errors and s.status in SCORED} for states in (a, b)
+    ]
     shared = [(sides[0][name], sides[1][name]) for name in sides[0] if name in sides[1]]
     differences = {}
     for name, measure in MEASURES.items():
