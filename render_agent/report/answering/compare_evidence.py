@@ -10,6 +10,7 @@ from render_agent.report.answering.evidence import commitment_cost, evidence_ter
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.sentences.contrasts import describe_difference
 from render_agent.runs.read import RunData
+from render_agent.score.dialogues.answering import answers_by_turn
 from render_agent.score.intervals import add_holm
 from render_agent.score.tables import format_signed
 from render_agent.score.terms import compare_terms
@@ -22,8 +23,11 @@ def compare_evidence(runs: Sequence[RunData], pairs: Sequence[Mapping[str, Any]]
     for letter, run, pair in zip(LETTERS[1:], runs[1:], pairs, strict=False):
         if "answering" not in pair or not (runs[0].parts.free and run.parts.free):
             continue
+        answered = [answers_by_turn(side.states).keys() for side in (runs[0], run)]
+        shared = answered[0] & answered[1]
         sides = [
-            (side.states, diagnose_run(side), side.config.image_size) for side in (runs[0], run)
+            ([s for s in side.states if s.id in shared], diagnose_run(side), side.config.image_size)
+            for side in (runs[0], run)
         ]
         in_a, in_b = (evidence_terms(*side) for side in sides)
         entries = {name: compare_terms(in_a[name], in_b[name]) for name in in_a}

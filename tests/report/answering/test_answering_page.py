@@ -6,6 +6,7 @@ from factories.reports import build_index
 from factories.runs import play
 
 from render_agent.engines.scripted import ScriptedEngine
+from render_agent.report.answering.compare_evidence import compare_evidence
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.comparison.comparison_page import write_comparison
 from render_agent.runs.read import RunData
@@ -62,8 +63,12 @@ def test_comparison_has_evidence_and_the_cost_of_premature_answers(tmp_path):
     pairs = compare_runs(runs, anyway_option="")
     page = write_comparison(runs, pairs, tmp_path / "pages").read_text()
     entry = pairs[0]["answering"]["premature"]
+    number = entry["n"]
     assert entry["a"] > entry["b"] == 0  # an answer in the last turn is not premature
     assert "How it came to its answers" in page
+    runs[1].dialogues[0].fail("the server is lost")
+    compare_evidence(runs, pairs)
+    assert pairs[0]["answering"]["premature"]["n"] == number - 1  # both runs without it
     assert (
         "On questions that only one of A and B answered before all named objects were seen" in page
     )
