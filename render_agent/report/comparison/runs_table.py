@@ -138,9 +138,7 @@ def _figures(side: Side, results: Sequence[Mapping[str, Any]]) -> Row:
 
 def runs_table(rows: Sequence[Row], baseline: str, title: str = "") -> PlainTable:
     """Return the figures of all rows as a table for the terminal."""
-    table = PlainTable(
-        title, "run", "questions", "score", "95 % CI", "difference", "95 % CI", "Holm p"
-    )
+    table = PlainTable(title, "run", "n", "score", "95 % CI", "difference", "95 % CI", "Holm p")
     notes: dict[str, list[str]] = {}
     for row in rows:
         has_runs = row["status"] != NOT_STARTED
@@ -155,7 +153,7 @@ def runs_table(rows: Sequence[Row], baseline: str, title: str = "") -> PlainTabl
         for note, labels in notes.items()
     ]
     table.caption = "\n".join([
-        f"Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by"
+        f"n: questions. Score: {SCORE_NAMES}; percent, over scored questions. Difference: percentage points from the baseline, paired by"
         f" question. CI and p: {method_words()}; p is corrected for the number of rows by Holm's method.",
         *lines,
     ])  # fmt: skip
