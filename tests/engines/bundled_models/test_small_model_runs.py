@@ -160,7 +160,7 @@ def test_replies_to_black_images_do_not_depend_on_the_room(tmp_path):
                 ply=str(BUNDLED / f"{scene}.ply"),
                 question="How many chair(s) are in this room?",
                 start="2.5,1.5,1.5,90",
-                images=images,
+                image_stress=images,
                 output=str(tmp_path / "runs"),
                 model=str(bundled_model()),
                 **MODEL_OPTIONS,

@@ -184,6 +184,7 @@ def flags(config):
     return [
         "--batch",
         *("--benchmark", "rooms", "--engine", "scripted", "--image-size", "96x72"),
+        *("--start", config.start),
         *(part for scene in config.scene for part in ("--scene", scene)),
         *(part for kind in config.type for part in ("--type", kind)),
         *("--batch-size", config.batch_size, "--output", config.output),
@@ -300,7 +301,7 @@ def test_scene_that_kills_workers_fails_alone_and_can_be_retried(tmp_path, ray, 
     errors = {line["error"] for line in RunData(path).lines()} - {None}
     assert len(errors) == 1
     assert "room01" in errors.pop()
-    resume(path, workers=1)
+    resume(path, allow_code=True, workers=1)
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
     assert RunData(path).saved_results["counts"]["failed"] == 0
@@ -322,7 +323,7 @@ def test_single_process_run_resumes_with_workers(tmp_path, ray, single_process):
         if file.parent.name in started and number % 3:
             file.unlink()
     (path / "results.json").unlink()
-    resume(path, workers=2)
+    resume(path, allow_code=True, workers=2)
     assert_equal(path, single_process)
     assert has_unique_turns(path)
 
@@ -350,7 +351,7 @@ def test_killed_driver_leaves_no_processes_and_its_run_resumes(tmp_path, single_
     assert len(workers) == 2
     assert all(has_ended(process) for process in workers)
     (tmp_path / "eventful.file").touch()
-    resume(path, workers=1)
+    resume(path, allow_code=True, workers=1)
     assert transcripts(path) == transcripts(single_process)
     assert images(path) == images(single_process)
     assert has_unique_turns(path)
@@ -402,7 +403,7 @@ def test_error_in_every_worker_stops_the_run(tmp_path, ray, single_process):
         finish_run(run)
     assert 5 <= sum(line["error"] is not None for line in RunData(run.path).lines()) < 20
     (tmp_path / "eventful.file").touch()
-    resume(run.path, workers=2)
+    resume(run.path, allow_code=True, workers=2)
     assert transcripts(run.path) == transcripts(single_process)
 
 
