@@ -1,9 +1,10 @@
 """vote:5 with a small real Qwen3-VL: one call per turn, reproducible, independent of the schedule."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from factories.models import small_model
+from factories.models import small_model, small_qwen3_vl
 from factories.runs import NullObserver, evidence_by_turn, make_config, make_questions, transcripts
 
 from render_agent.dialogue.prompt import Prompt
@@ -39,13 +40,15 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def short_dialogues(monkeypatch):
-    monkeypatch.setattr(Prompt, "schema", property(lambda prompt: SHORT))
+    monkeypatch.setattr(Prompt, "schema", lambda prompt, question: SHORT)
     short = replace(
         general(),
         templates=general().templates | {"instructions.free": "Explore. You have {turns}."},
     )
     monkeypatch.setattr("render_agent.runs.build.wording_of", lambda config: short)
 
+
+MODEL = partial(small_qwen3_vl, seed=4)  # some of its random replies can be read, others cannot
 
 # Every model call is a call of `generate` for one request with five samples.
 WHOLE = {"engine_option": ("reuse=none",), "batch_size": 5, "max_batched_turns": 0}
@@ -66,7 +69,9 @@ def vote(folder, questions, **options):
         engine.loaded.model.generate = counting
         return engine
 
-    config = make_config(folder, questions, **OPTIONS | {"model": str(small_model())} | options)
+    config = make_config(
+        folder, questions, **OPTIONS | {"model": str(small_model(MODEL))} | options
+    )
     run = start_run(config.absolute())
     try:
         results = run.go(NullObserver(), make_counting_engine)

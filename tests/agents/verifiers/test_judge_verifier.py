@@ -2,10 +2,11 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from conftest import mostly_slow
-from factories.models import small_model
+from factories.models import small_model, small_qwen3_vl
 from factories.runs import evidence_by_turn, make_config, make_questions, transcripts
 
 from render_agent.agents.verifiers.judge import verifier as module
@@ -47,10 +48,13 @@ def questions(folder):
     return make_questions(folder, 2)
 
 
+MODEL = partial(small_qwen3_vl, seed=4)  # some of its random replies can be read, others cannot
+
+
 def options(folder, questions, **more):
     defaults = {
         "engine": "transformers",
-        "model": str(small_model()),
+        "model": str(small_model(MODEL)),
         "dtype": "float32",
         "device": "cpu",
         "agent": "lookahead:3",
@@ -155,8 +159,7 @@ def test_schedule_does_not_change_judge_choices(folder, questions, mode):
         assert values == pytest.approx(expected[key], abs=1e-5)
     all_values = [value for values in scores.values() for value in values]
     if mode == "json":  # a model this small writes nonsense, or always the same rating
-        assert 0.0 in all_values
-        assert None in all_values
+        assert {type(value) for value in all_values} == {float, type(None)}
     else:
         assert None not in all_values
         assert len(set(all_values)) > 2
@@ -275,7 +278,7 @@ def test_objects_named_in_a_question(cases):
 
 
 def test_judge_with_separate_model_does_not_use_the_run_engine(folder, questions):
-    name = f"judge:{small_model()}"
+    name = f"judge:{small_model(MODEL)}"
     config = options(folder, questions, engine="scripted", model="wanderer", verifier=(name,))
     assert len(check(build(config.absolute()))[0]) == 2
     scripted = ScriptedEngine(Moves(), 8)
