@@ -39,11 +39,11 @@ Rows = list[dict[str, Any]]
 def load_questions(path: Path, benchmark: str) -> list[Question]:
     """Read the questions of a file, in order and without their scans."""
     questions, faults = [], []
-    ids: set[str] = set()
+    ids: set[str | None] = set()
     for number, row in enumerate(read_rows(path), 1):
-        id_ = str(row.get("id", number))
+        id_ = str(row["id"]) if "id" in row else None
         try:
-            if id_ in ids:
+            if id_ is not None and id_ in ids:
                 raise QuestionsError(f"duplicate id {truncate(id_)}")
             questions.append(question_from_row(row, benchmark, None))
         except QuestionsError as error:

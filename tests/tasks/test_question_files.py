@@ -329,3 +329,14 @@ def test_malformed_file_error_names_the_location(tmp_path, name, content, locati
         read_rows(path)
     assert str(path) in str(error.value)
     assert location in str(error.value)
+
+
+def test_row_without_an_id_does_not_make_another_one_a_duplicate(tmp_path):
+    row = {"scene_name": "s", "question_type": "object_counting", "question": "?"}
+    rows = [row | {"ground_truth": "1"}, row | {"id": 1, "ground_truth": "2"}]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    with pytest.raises(QuestionsError) as error:
+        load_questions(path, "mine")
+    assert "row 1: column 'id'" in str(error.value)
+    assert "row 2" not in str(error.value)
