@@ -26,9 +26,8 @@ from render_agent_lab.room_generator.floor_plan.walkway import footprint_distanc
 # Heights above the floor, in metres, whose clearances together cover a walking person.
 BODY_METRES = (0.3, 0.6, 0.9, 1.2, 1.5, 1.7)
 
-SUPPORT_METRES = (
-    0.1  # an object stands on another if its bottom is at most this far from the other's top
-)
+# An object stands on another if its bottom is at most this far from the other's top.
+SUPPORT_METRES = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +55,20 @@ def truth_of(scan: Path, config: RunConfig) -> RoomGroundTruth:
             f"{scan} has no object boxes. Write {scan.stem}.boxes.json next to it, or draw them with render-agent boxes."
         )
     warn_of_unused(boxes_file, scan, config)
-    boxes = [
-        (label, box)
-        for label, group in own_boxes(boxes_file, scan, config).items()
-        for box in group
-    ]
+    by_label = own_boxes(boxes_file, scan, config)
+    boxes = [box for group in by_label.values() for box in group]
     objects = [
-        AnnotatedObject(
-            label, box.centre, box.size, box.axes, label, 0, _support(box, [b for _, b in boxes])
-        )
-        for label, box in boxes
+        AnnotatedObject(label, box.centre, box.size, box.axes, label, 0, _support(box, boxes))
+        for label, group in by_label.items()
+        for box in group
     ]
     return OwnRoom(scan.stem, "scan", 0.0, 0.0, [], [], objects, scan, config)
 
 
 def _support(box: OrientedBox, others: Sequence[OrientedBox]) -> int | None:
     """Return the number of the box on which a box stands; None if it stands on the floor or hangs."""
-    bottom = box.corners[:, 2].min()
     for number, other in enumerate(others):
-        is_below = abs(other.corners[:, 2].max() - bottom) <= SUPPORT_METRES
-        if (
-            other is not box
-            and is_below
-            and footprint_distance(other, box.centre[None, :2])[0] == 0
-        ):
+        touches = abs(other.bounds[1, 2] - box.bounds[0, 2]) <= SUPPORT_METRES
+        if touches and other is not box and footprint_distance(other, box.centre[None, :2])[0] == 0:
             return number
     return None
