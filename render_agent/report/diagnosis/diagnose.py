@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -73,6 +73,11 @@ def diagnose_run(
             cache |= {name: (progress[name], diagnosis) for name, diagnosis in diagnoses.items()}
             progress_bar.advance(len(task.states))
     return {name: cache[name][1] for name in progress}
+
+
+def without_counterparts(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> dict[str, Diagnosis]:
+    """Return the diagnoses of a run's own questions, which figures are computed over."""
+    return {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
 
 
 def by_scene(states: Sequence[QuestionState]) -> list[list[QuestionState]]:

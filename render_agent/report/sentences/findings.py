@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from render_agent.report.diagnosis.diagnose import without_counterparts
 from render_agent.report.diagnosis.model import WRONG, Diagnosis
 from render_agent.report.pages.plots.run_plots import scene_of
 from render_agent.report.sentences.contrasts import contrast_sentence, contrasts, traits
@@ -44,7 +45,7 @@ def findings(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> list[Finding]:
     the traits of answers with low scores with those of the others.
     """
     gains = score_gains(run)
-    diagnoses = {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
+    diagnoses = without_counterparts(run, diagnoses)
     scenes = {name: scene_of(run.rows[name]) for name in diagnoses}
     trait_finding = shared_trait(contrasts(diagnoses.values(), scenes), diagnoses, scenes)
     sentences = compare_score_with_baseline(gains), compare_types_with_baseline(gains)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from render_agent.report.diagnosis.diagnose import without_counterparts
 from render_agent.report.diagnosis.model import JUDGED, Cause, Diagnosis
 from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.plots import palette
@@ -85,7 +86,7 @@ class Share(NamedTuple):
 
 def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     """Return the plots of a run, omitting those without data."""
-    originals = {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
+    originals = without_counterparts(run, diagnoses)
     plots = (
         plot_turns(run),
         plot_images({"": run.results["score_by_images"]}),
