@@ -1,4 +1,4 @@
-"""Run options as keyword arguments, for type checkers and editors."""
+"""Run options as keyword arguments, for type checkers and editors. Written by scripts/keywords.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ CountOrAuto = int | Literal["auto"]
 class RunOptions(TypedDict, total=False):
     """Options of a run, as described by `render-agent --help-all`. None means unset."""
 
-    # questions and scans
+    # questions
+    up: str | None
+    unit: str | None
     benchmark: Path | None
     questions: Path | None
     subset: str | None
@@ -24,11 +26,9 @@ class RunOptions(TypedDict, total=False):
     arkitscenes: Paths | None
     annotations: Path | None
     boxes: Path | None
-    boxes_unit: str | None
     boxes_up: str | None
+    boxes_unit: str | None
     allow_missing: bool | None
-    up: str | None
-    unit: str | None
     limit: int | None
     type: Texts | None
     dataset: Texts | None
@@ -83,12 +83,13 @@ class RunOptions(TypedDict, total=False):
     temperature: float | None
     seed: int | None
     max_new_tokens: int | None
-    # choosing among moves
+    # choosing
     agent: str | None
     verifier: Texts | None
     rubric: Path | None
     judge_mode: str | None
-    # location and display
+    # place
     port: int | None
+    # display
     log_to: Texts | None
     verbose: bool | None

@@ -5,14 +5,15 @@ import inspect
 import render_agent
 from render_agent.api.ask import COMMAND_LINE
 from render_agent.api.keywords import RunOptions
-from render_agent.options import OPTIONS
-
-# Options that are parameters of `ask` or `run`, or implied by them.
-PARAMETERS = {"batch", "ply", "question", "option", "engine", "model", "output"}
+from scripts.keywords import EXCLUDED, FILE, source
 
 
-def test_every_option_is_a_keyword_argument():
-    assert RunOptions.__annotations__.keys() == OPTIONS.keys() - COMMAND_LINE.keys() - PARAMETERS
+def test_keywords_are_generated_from_the_declarations():
+    assert FILE.read_text() == source(), "run python -m scripts.keywords"
+
+
+def test_keywords_are_not_also_parameters():
+    assert COMMAND_LINE.keys() <= EXCLUDED
     for name in ("run", "ask", "continue_run", "load_engine"):
         parameters = inspect.signature(getattr(render_agent, name)).parameters
         assert parameters.keys().isdisjoint(RunOptions.__annotations__)
