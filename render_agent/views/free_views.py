@@ -18,6 +18,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from render_agent.dialogue.evidence import Candidate, Evidence
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TARGET, TargetError
@@ -28,8 +29,6 @@ from render_agent.errors import RenderError, os_errors
 from render_agent.render.viewer import Viewer
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera
-from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import type_of
 from render_agent.util.file_digests import sha256
@@ -75,7 +74,7 @@ class FreeViews:
         started_at = time.perf_counter()
         space = self.scenes.space(state.question)
         self.restore(state)
-        camera = state.camera or self._start(state, space)
+        camera = state.camera or self._start(state)
         views = self._views(state, camera)
         next_views = NextViews(views, camera, space, time.perf_counter() - started_at)
         return next_views if state.turns else self._with_scan(next_views, state)
@@ -113,11 +112,9 @@ class FreeViews:
         error = target.error_of(turn.camera)
         is_over = getattr(turn.action, "done", False) or turn.number + 1 >= state.max_turns
         if is_over:
+            number = max((view.number for view in (*state.views, *turn.views)), default=-1) + 1
             file = question_file(state.id, turn.number, REACHED)
-            self.images.save(file, self.viewer.ego(state.scene, turn.camera).image)
-            views = [*state.views, *turn.views]
-            view = View(max((v.number for v in views), default=-1) + 1, "ego", file, turn.camera)
-            error = structs.replace(error, view=view)
+            error = structs.replace(error, view=self._draw(number, "ego", file, state, turn.camera))
         return (error,) if turn.number else (target.error_of(turn.camera_before), error)
 
     def restore(self, state: QuestionState) -> None:
@@ -150,10 +147,8 @@ class FreeViews:
             elif key in views_by_request:
                 view = views_by_request[key]
             else:
-                image = self.viewer.draw(kind, state.scene, candidate.camera, trail)
                 file = question_file(state.id, len(state.turns), "candidate", candidate.number + 1)
-                self.images.save(file, image.image)
-                view = View(len(views), kind, file, image.camera)
+                view = self._draw(len(views), kind, file, state, candidate.camera, trail)
                 views_by_request[key] = view
             results.append(structs.replace(candidate, view=view))
         return results
@@ -215,9 +210,24 @@ class FreeViews:
             camera = view_camera if isinstance(view_camera, Camera) else camera
             if view.kind == TARGET:
                 camera = target_camera(state.question, state.scene, self.viewer.vertical_fov)
-            kind = "ego" if view.kind == TARGET else view.kind
-            image = self.viewer.draw(kind, state.scene, camera, trail)
-            self.images.save(view.file, image.image).result()
+            self._draw(view.number, view.kind, view.file, state, camera, trail, waits=True)
+
+    def _draw(
+        self,
+        number: int,
+        kind: str,
+        file: str,
+        state: QuestionState,
+        camera: Camera,
+        trail: Sequence[Camera] = (),
+        waits: bool = False,  # until the image is on disk
+    ) -> View:
+        """Draw a view and save its image in the background. The camera of a target is not recorded."""
+        image = self.viewer.draw("ego" if kind == TARGET else kind, state.scene, camera, trail)
+        saved = self.images.save(file, image.image)
+        if waits:
+            saved.result()
+        return View(number, kind, file, None if kind == TARGET else image.camera)
 
     def _views(self, state: QuestionState, camera: Camera) -> tuple[View, ...]:
         scene = state.question.scene
@@ -228,9 +238,7 @@ class FreeViews:
         views: list[View] = []
         if not state.turns and shows_target:
             target = target_camera(state.question, state.scene, self.viewer.vertical_fov)
-            file = question_file(state.id, 0, TARGET)
-            self.images.save(file, self.viewer.ego(state.scene, target).image)
-            views.append(View(0, TARGET, file, None))
+            views.append(self._draw(0, TARGET, question_file(state.id, 0, TARGET), state, target))
         for kind in self._requested_views(state):
             if isinstance(kind, View):
                 views.append(kind)
@@ -241,44 +249,35 @@ class FreeViews:
                 continue
             is_shared = is_shared_start and not turn
             file = scene_file(scene, kind) if is_shared else question_file(state.id, turn, kind)
-            image = self.viewer.draw(kind, state.scene, camera, state.trail[:turn])
-            self.images.save(file, image.image)
-            views.append(View(number, kind, file, image.camera))
+            views.append(self._draw(number, kind, file, state, camera, state.trail[:turn]))
         for view in shown_rejected_views(state):
             views.append(replace(view, number=len(state.views) + len(views)))
         if not state.turns and is_shared_start:
             self._openings[scene] = tuple(views)
         return tuple(views)
 
-    def _start(self, state: QuestionState, space: FreeSpace) -> Camera:
+    def _start(self, state: QuestionState) -> Camera:
         question = state.question
         original = question.unchanged  # a counterpart starts where the original question does
-        if question.change is not None:
-            space = self.scenes.space(original)
         if question.start is not None:
-            scene = self.scenes.get(original)
-            pose = question_pose(scene, question.start)
-            return self._camera_at(scene, space, pose)
+            return self._camera_at(
+                original, question_pose(self.scenes.get(original), question.start)
+            )
         with self._starting[question.scene]:
             if question.scene not in self._starts:
-                scene = self.scenes.get(original)
-                camera = self._camera_at(scene, space, self.start)
+                camera = self._camera_at(original, self.start)
                 if question is not original:
-                    camera = self._in_changed_room(state, camera, self.scenes.space(question))
+                    camera = camera.at(self.scenes.space(question).nearest_free(camera.position))
                 else:
                     for note in moved_start_note(state.scene, self.start, camera):
                         log.warning("scene %s: %s", question.scene, note)
                 self._starts[question.scene] = camera
             return self._starts[question.scene]
 
-    def _camera_at(self, scene: Scene, space: FreeSpace, pose: Start) -> Camera:
+    def _camera_at(self, question: Question, pose: Start) -> Camera:
+        scene, space = self.scenes.get(question), self.scenes.space(question)
         renderer, (width, height) = self.viewer.renderer, self.viewer.size
         return start_camera(scene, renderer, space, pose, self.viewer.vertical_fov, width / height)
-
-    def _in_changed_room(self, state: QuestionState, camera: Camera, space: FreeSpace) -> Camera:
-        """Move a camera to the nearest free place at the same height."""
-        x, y, z = map(float, space.nearest_free(np.array(camera.position, np.float64)))
-        return replace(camera, position=(x, y, z))
 
     def _with_scan(self, views: NextViews, state: QuestionState) -> NextViews:
         """Add what the first turn records: how the scan was read, and whether the start pose was moved."""
@@ -303,8 +302,7 @@ class PolicyViews(FreeViews):
         self.restore(state)
         if state.camera is not None:
             return NextViews((), state.camera, None, time.perf_counter() - started_at)
-        space = self.scenes.space(state.question)
-        start = self._start(state, space)
+        start = self._start(state)
         views = self._views(state, start)
         policy_views = self._additional_views(state, start)
         additional = self._draw_additional(state, policy_views)
@@ -352,10 +350,10 @@ class PolicyViews(FreeViews):
                 file = question_file(state.id, 0, "ego", number)
             frame = additional.frames.get(camera)
             if frame is None:
-                self.images.save(file, self.viewer.ego(state.scene, camera).image)
+                views.append(self._draw(offset + index, "ego", file, state, camera))
             else:
                 self.images.save(file, read_frame(frame, self.viewer.size))
-            views.append(View(offset + index, "ego", file, camera))
+                views.append(View(offset + index, "ego", file, camera))
         if is_shared:
             self._shared[scene] = tuple(views)
         return tuple(views)
