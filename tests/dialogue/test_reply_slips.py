@@ -51,6 +51,7 @@ FINAL = [
     'Sure!\n{"answer": "B", "done": true,}\nI hope {this} helps.',
     '{"answer": "B", "done": TRUE}',
     '{"answer": "B", "done": true, ...}',
+    '{"rotation_angle_degrees": 45°, "answer": "B", "done": true}',
 ]
 
 
@@ -136,10 +137,22 @@ def test_unfinished_values_are_not_completed(text):
         '{"answer": ["A", "B"], "done": true,}',
         '{"forward_meters": 1, "forward_meters": 2}',
         "{'answer': 'A', 'plan': {'answer': 'B'}, 'x': 50 cm}",
+        '{"answer": "A" "B", "done": true}',
+        "{'answer': 'A', 'B', 'done': True}",
+        '{"answer": !B, "done": true}',
+        '{"answer": "B", "done": !true}',
+        '{"look_at": [1,- 2, 3]}',
+        '{"rotation_angle_degrees": ±45}',
     ],
 )
 def test_repair_never_chooses_between_two_readings(text):
     assert isinstance(parse_reply(text, "letter", OPTIONS), Malformed)
+
+
+@pytest.mark.parametrize("value", ["300 cm", "~3", "<3", "3%", "3?"])
+def test_repair_drops_no_part_of_a_number(value):
+    text = f'{{"answer":{value},"done":true}}'
+    assert isinstance(parse_reply(text, "number"), Malformed)
 
 
 def test_equal_or_empty_duplicates_are_one_value():

@@ -47,7 +47,8 @@ _FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)\n[^\S\n]*+```", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*(?:[\"'}“‘]|\Z))|(?<!\w)\{(?=\s*[A-Za-z_]\w*\s*[:=])")
 _BRACKET = re.compile(r'(?<!\\)"(?:[^"\\]|\\.)*+"|[{}]', re.DOTALL)
 _DASHES = dict.fromkeys(map(ord, "\u2212\u2010\u2011\u2012\u2013\uff0d"), "-")
-_WORD = re.compile(r"-?\w+")
+# What a repair must keep: words, numbers, and signs that may change their meaning, such as "~", "!" and "<".
+_WORD = re.compile(r"-?\w+|[^\w\s\"'`“”‘’.,:;+°\\(){}\[\]]")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input")
 # Placeholders in a description of the reply format.
 _PLACEHOLDER = re.compile(
@@ -429,8 +430,8 @@ def _closing_brace(text: str, start: int) -> int | None:
 def repair(source: str, names: Collection[str]) -> dict[str, Any] | None:
     """Return an object with slips in its syntax; None if it has none of these names or is ambiguous.
 
-    The json-repair library guesses. A repair counts only if it keeps all words and numbers in order, that is, if it
-    changes nothing but punctuation.
+    The json-repair library guesses. A repair counts only if it keeps all words, numbers and signs in order, and makes no
+    value part of a name.
     """
     source = source.translate(_DASHES)
     try:
@@ -439,9 +440,8 @@ def repair(source: str, names: Collection[str]) -> dict[str, Any] | None:
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         return None
     written = re.sub(r"\\[ntr]", " ", source)
-    if not fields.keys() & set(names) or [*_words(written)] != [*_words(_flat(value))]:
-        return None
-    return fields
+    has_exact_names = fields.keys() & set(names) and not any('"' in n or "'" in n for n in fields)
+    return fields if has_exact_names and [*_words(written)] == [*_words(_flat(value))] else None
 
 
 def _flat(value: object) -> str:
