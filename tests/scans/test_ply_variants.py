@@ -263,6 +263,14 @@ def test_colour_range_is_that_of_the_whole_column(tmp_path, kind, scale):
     assert np.array_equal(scene.colours, levels)
 
 
+def test_filtered_colours_may_slightly_exceed_255(tmp_path):
+    points = sample_points(POINTS, FACES, 500)
+    rows = [(*point, *RED) for point in points[1:]] + [(*points[0], 255.4, 0, 0)]
+    properties = XYZ + tuple(("float", name) for _, name in RGB)
+    scene = load_scene(write(tmp_path, ply([("vertex", properties, rows)])))
+    assert np.median(scene.colours, axis=0).tolist() == list(RED)
+
+
 SHAPE = ("opacity", "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3")
 
 

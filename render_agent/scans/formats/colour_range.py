@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Values from 0 to 1 may exceed 1 slightly after filtering.
+# Floating-point values may exceed their maximum slightly after filtering.
 MAX_SHARE = 1.01
 
 
@@ -15,7 +15,7 @@ def colour_bits(top: float, *, are_integers: bool = False) -> int:
     """Return the bits per channel of colours whose maximum is `top`: 8, 16, or 0 for values from 0 to 1."""
     if top <= MAX_SHARE and not are_integers:
         return 0
-    return 16 if top > 255 else 8
+    return 16 if top > 255 * (1 if are_integers else MAX_SHARE) else 8
 
 
 def colour_bytes(colours: NDArray[Any], bits: int) -> NDArray[np.uint8]:
