@@ -95,11 +95,11 @@ def given_options(context: click.Context | None) -> dict[str, Any]:
 
 def options_of_file(file: str) -> dict[str, Any]:
     """Return the options in a YAML file (`--config`), parsed like keyword arguments; null means not set."""
-    from render_agent.util.safe_parse import parse_yaml, read_bounded
+    from render_agent.util.safe_parse import parse_yaml, read_text
 
     try:
         with os_errors(UsageError, f"read --config {file}"):
-            document = parse_yaml(read_bounded(Path(file), MAX_FILE_BYTES).decode())
+            document = parse_yaml(read_text(Path(file), MAX_FILE_BYTES))
     except ValueError as error:
         raise UsageError(
             f"--config {file} is not YAML ({reason_of(error)}). Write one option per line, e.g. max_turns: 9"

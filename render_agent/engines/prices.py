@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from render_agent.dialogue.tokens import Tokens
 from render_agent.errors import UsageError, os_errors
 from render_agent.util.reasons import reason_of
-from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
+from render_agent.util.safe_parse import convert, parse_yaml, read_text
 
 TABLE = Path(__file__).with_name("prices.yaml")
 MAX_TABLE_BYTES = 1 << 20
@@ -89,7 +89,7 @@ def read_prices(file: Path) -> Sequence[Price]:
     """Return the rows of a table in YAML or JSON. Raises UsageError as `find_price`."""
     try:
         with os_errors(UsageError, f"read --prices {file}"):
-            text = read_bounded(file, MAX_TABLE_BYTES).decode()
+            text = read_text(file, MAX_TABLE_BYTES)
         return _parse_prices(text)
     except ValueError as error:
         raise UsageError(

@@ -24,7 +24,7 @@ from render_agent.score.summary import (
 )
 from render_agent.tasks.question_types import ORDER
 from render_agent.util.reasons import short_repr
-from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_bounded
+from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_text
 
 FORM = '{"id": 0, "prediction": "A"}'
 
@@ -36,7 +36,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
     answer). Numbers are kept as written.
     """
     try:
-        lines = read_bounded(path).decode("utf-8-sig").split("\n")
+        lines = read_text(path).split("\n")
     except (OSError, ValueError) as error:
         raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
     known_ids = {question.id for question in questions}

@@ -14,7 +14,7 @@ from render_agent.extras import require
 from render_agent.tasks.rows import question_from_row
 from render_agent.util.memory import limit_memory
 from render_agent.util.reasons import reason_of, short_repr, truncate
-from render_agent.util.safe_parse import parse_json, read_bounded
+from render_agent.util.safe_parse import parse_json, read_text
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".tsv")  # files with any other suffix are read as jsonl
 
@@ -80,7 +80,7 @@ def read_rows(path: Path) -> Rows:
 
 def _text(path: Path) -> str:
     with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
-        return read_bounded(path).decode("utf-8-sig")
+        return read_text(path)
 
 
 def _array(text: str, path: Path) -> list[Any]:

@@ -14,7 +14,7 @@ from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.question_files import SUFFIXES, load_questions
 from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, search_places, with_scans
 from render_agent.util.hub import hub_file
-from render_agent.util.safe_parse import read_bounded
+from render_agent.util.safe_parse import read_text
 
 # Folders searched if --questions is not given.
 QUESTION_FOLDERS = ("VSI-Bench", "vsibench", "data/vsibench", ".")
@@ -158,7 +158,7 @@ def tiny_ids_path(path: Path) -> Path:
 def read_ids(path: Path) -> set[str]:
     """Read a file with one id per line."""
     with os_errors(QuestionsError, f"read the ids in {path}", also=ValueError):
-        ids = read_bounded(path).decode("utf-8-sig").split()
+        ids = read_text(path).split()
     if not ids:
         raise QuestionsError(f"{path} contains no ids. Add one id per line, or omit the option.")
     return set(ids)

@@ -164,6 +164,14 @@ def read_bounded(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     return content
 
 
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark. Raises errors like `read_bounded`."""
+    try:
+        return read_bounded(path, max_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text; save it as UTF-8") from None
+
+
 def is_path(file: object) -> bool:
     """Return True if `file` is a syntactically valid file path, whether or not the file exists."""
     if not isinstance(file, str) or "\0" in file or not Path(file).name:

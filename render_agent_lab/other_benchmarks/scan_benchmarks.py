@@ -22,7 +22,7 @@ from render_agent.tasks.rooms import refuse_vsibench_options
 from render_agent.tasks.rows import check_name, is_finite, question_from_row
 from render_agent.tasks.vsibench import ScannedBenchmark
 from render_agent.util.reasons import short_repr
-from render_agent.util.safe_parse import parse_json, read_bounded
+from render_agent.util.safe_parse import parse_json, read_text
 from render_agent_lab.other_benchmarks import revsi_types
 
 SCANNET = "scannet"
@@ -182,7 +182,7 @@ def read_revsi(path: Path) -> list[Question]:
 def _entries(path: Path, key: str | None, *fields: str) -> list[Entry]:
     """Read a list of entries from a JSON file."""
     with os_errors(QuestionsError, f"read the questions in {path}", also=ValueError):
-        data: Any = parse_json(read_bounded(path).decode("utf-8-sig"))
+        data: Any = parse_json(read_text(path))
     entries = data.get(key) if key is not None and isinstance(data, dict) else data
     if not isinstance(entries, list) or not entries:
         raise QuestionsError(

@@ -15,7 +15,7 @@ from render_agent.engines.scripted.policy import NamedPolicy, Policy
 from render_agent.errors import SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.util.reasons import did_you_mean, first_line
-from render_agent.util.safe_parse import parse_json, read_bounded
+from render_agent.util.safe_parse import parse_json, read_text
 
 SUFFIXES = (".py", ".json", ".jsonl")
 
@@ -66,7 +66,7 @@ def read_replies(path: Path) -> dict[str, list[str]]:
     """
     try:
         with os_errors(SetupError, f"read {path}"):
-            text = read_bounded(path).decode("utf-8")
+            text = read_text(path)
         if path.suffix == ".jsonl":
             rows = [parse_json(line) for line in text.split("\n") if line.strip()]
         else:

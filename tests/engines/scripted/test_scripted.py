@@ -162,7 +162,12 @@ def test_replies_from_a_jsonl_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ['[{"id": 1, "replies": ["x"]}]', '{"id": 1, "replies": ["x"]}']
+    "content",
+    [
+        '[{"id": 1, "replies": ["x"]}]',
+        '{"id": 1, "replies": ["x"]}',
+        '\ufeff{"id": 1, "replies": ["x"]}',
+    ],
 )
 def test_replies_from_a_json_file(tmp_path, content):
     model = write(tmp_path / "replies.json", content)

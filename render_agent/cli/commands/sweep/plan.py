@@ -17,7 +17,7 @@ from render_agent.report.sentences.facts import option_value
 from render_agent.runs.build import build
 from render_agent.runs.read import RunData
 from render_agent.util.reasons import reason_of, short_repr, truncate
-from render_agent.util.safe_parse import convert, parse_yaml, read_bounded
+from render_agent.util.safe_parse import convert, parse_yaml, read_text
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -105,7 +105,7 @@ def _read(file: Path) -> SweepFile:
         raise UsageError(f"file not found: {file}")
     try:
         with os_errors(UsageError, f"read {file}"):
-            data = parse_yaml(read_bounded(file, MAX_FILE_BYTES).decode())
+            data = parse_yaml(read_text(file, MAX_FILE_BYTES))
     except ValueError as error:
         raise UsageError(f"{file}: invalid YAML: {reason_of(error)}") from error
     try:
