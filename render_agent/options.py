@@ -493,6 +493,14 @@ READ_STARTS = {"most-surface": "best", "best": "four-headings"}
 
 OPTIONS: dict[str, Field[Any]] = {entry.name: entry for entry in fields(RunConfig)}
 
+# Options of the group "questions" that also apply to one question about one scan; the others select from a benchmark.
+_SCAN_OPTIONS = "batch ply question option up unit annotations boxes boxes_up boxes_unit".split()
+BENCHMARK_OPTIONS = [
+    name
+    for name, entry in OPTIONS.items()
+    if entry.metadata["group"] == "questions" and name not in _SCAN_OPTIONS
+]
+
 # Options that may change when a run is resumed.
 CHANGEABLE = {
     name

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from render_agent.agents.agent import SEPARATOR, AfterTurn, Ask, Draw, Need, turn_seed
+from render_agent.agents.agent import SEPARATOR, Ask, Draw, Need, turn_seed
 from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import assistant, with_blocks
-from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest, probe_keys
+from render_agent.dialogue.probe import MAX_TOKENS, Probe, ProbePlan, ProbeRequest
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.wording import Wording
 from render_agent.engines.engine import Request, limit_reply
-from render_agent.errors import UsageError
-from render_agent.options import RunConfig
 from render_agent.tasks.question_types import named_categories
-
-
-def belief_asker(
-    config: RunConfig,
-    load_wording: Callable[[], Wording],  # called only if the run asks for beliefs
-    model_name: str,
-    *,
-    free: bool,
-    blind: bool,
-) -> AfterTurn | None:
-    """Return `ask_beliefs` for a run; None if it asks for no beliefs. Raises UsageError if the model cannot answer."""
-    if not config.probe:
-        return None
-    if blind:
-        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
-    probe, wording = f"--probe {','.join(config.probe)}", load_wording()
-    if not wording.states_beliefs:
-        raise UsageError(
-            f"{probe} asks for beliefs, which --model {model_name} was not trained to state. Omit it, or use another model."
-        )
-    keys = probe_keys(config.probe, free=free)
-    if not keys:
-        raise UsageError(
-            f"{probe} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let the"
-            " model choose its views."
-        )
-    return partial(ask_beliefs, ProbePlan(keys, wording), config.seed)
 
 
 def ask_beliefs(

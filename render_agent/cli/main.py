@@ -20,7 +20,7 @@ from render_agent.cli.flags import given_options
 from render_agent.cli.shared_options import complete_runs, run_option
 from render_agent.cli.short_help import short_help
 from render_agent.errors import RenderAgentError, UsageError
-from render_agent.options import OPTIONS, RunConfig, flag_of
+from render_agent.options import BENCHMARK_OPTIONS, OPTIONS, RunConfig
 from render_agent.util.interrupts import INTERRUPTED, Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
 from render_agent.util.redact import redact_keys
@@ -182,13 +182,6 @@ def cli(
 
 
 RUN_COMMANDS = ("run", "ask")
-# options of the group "questions" that also apply to a single question
-QUESTION_OPTIONS = ("batch", "ply", "question", "option", "up", "unit")
-BENCHMARK_OPTIONS = [
-    name
-    for name, option in OPTIONS.items()
-    if option.metadata["group"] == "questions" and name not in QUESTION_OPTIONS
-]
 
 
 def _params(*excluded: str, hidden: Sequence[str] = ()) -> list[click.Parameter]:
@@ -244,9 +237,6 @@ def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **op
     Example:
       render-agent ask SCAN.ply "How many chairs are there?"
     """
-    for name in BENCHMARK_OPTIONS:
-        if _is_typed(context, name):
-            raise UsageError(f"{flag_of(name)} selects questions of a benchmark. Omit it with ask.")
     context.exit(_run(context, options, None, dry_run, allow_code))
 
 

@@ -25,7 +25,7 @@ from render_agent.dialogue.turn import LogLine, Phase, Turn
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
-from render_agent.options import OPTIONS, RunConfig, parse_options
+from render_agent.options import BENCHMARK_OPTIONS, OPTIONS, RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.runs.build import build, make_views, parse_agent
 from render_agent.runs.episode import Episode, OutsideEngine
@@ -243,9 +243,6 @@ IDLE_OPTIONS = {
     if entry.metadata["group"] in ("engine", "speed", "place", "display")
 } - {"max_batched_turns"} | {"temperature", "max_new_tokens", "verifier", "rubric", "judge_mode"}
 
-# Options that apply to one question about one scan; all others of their group select from a benchmark.
-QUESTION_OPTIONS = {"ply", "question", "option", "up", "unit", "annotations"}
-
 
 def check_options(options: Mapping[str, Any], *, single: bool = False) -> None:
     """Raise UsageError if an option has no effect in an environment, which the user would not notice."""
@@ -254,10 +251,9 @@ def check_options(options: Mapping[str, Any], *, single: bool = False) -> None:
             continue
         if name in IDLE_OPTIONS:
             raise UsageError(f"{name} has no effect in an environment. Omit it.")
-        is_of_questions = OPTIONS[name].metadata["group"] == "questions"
         if name in ("batch", "ply", "question", "option"):
             raise UsageError(f"{name} is given by the arguments of an environment. Omit it.")
-        if single and is_of_questions and name not in QUESTION_OPTIONS:
+        if single and name in BENCHMARK_OPTIONS:
             raise UsageError(f"{name} has no effect on one question about one scan. Omit it.")
 
 

@@ -6,15 +6,14 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from render_agent import registry
-from render_agent.agents.agent import AfterTurn, Agent
+from render_agent.agents.agent import Agent
 from render_agent.agents.verifiers.verifier import Verifier
-from render_agent.beliefs.ask_beliefs import belief_asker
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, SceneSource
@@ -57,7 +56,7 @@ MAX_CANDIDATES = 64  # maximum replies per turn
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts named by the options of a run, and properties derived from them."""
+    """The parts named by the options of a run, and what follows from their combination."""
 
     config: RunConfig
     view_policy: ViewPolicy
@@ -68,43 +67,16 @@ class Parts:
     changes: tuple[ChangePlan, ...]
     engine: EngineMaker
     """Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported for this."""
+    pose_faults: Faults  # of the reported pose (`--feedback`)
+    blind: bool  # nothing is shown
+    free: bool  # the model chooses its views
+    passive: bool  # views are shown, but not chosen by the model
+    faithful: bool  # images show the scenes that the questions are about
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """SHA-256 of the input files of an existing run, as under `sha256` in its `config.json`. A scene is only
     read from the recorded files.
     """
     price: Price | None = None  # price of the model of an existing run; None if it is unknown
-
-    @property
-    def blind(self) -> bool:
-        """True if nothing is shown."""
-        return self.view_policy.blind or self.toolset.graph
-
-    @property
-    def free(self) -> bool:
-        """True if the model chooses its views."""
-        return self.view_policy.free and not self.blind
-
-    @property
-    def passive(self) -> bool:
-        """True if views are shown but not chosen by the model."""
-        return not (self.blind or self.free)
-
-    @property
-    def faithful(self) -> bool:
-        """True if the images show the scenes that the questions are about."""
-        return not self.blind and self.image_stress.faithful
-
-    @cached_property
-    def pose_faults(self) -> Faults:
-        """The faults of the reported pose (`--feedback`)."""
-        _, colon, drift = self.config.feedback.partition("drift:")
-        return parse_faults("--feedback", f"drift={drift}" if colon else "", ("drift",))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The instruments that the prompt says can be wrong."""
-        faults = {self.toolset.name: self.toolset.faults, "pose": self.pose_faults}
-        return tuple(name for name, own in faults.items() if own.any and not own.is_silent)
 
     @property
     def opening_kinds(self) -> tuple[str, ...]:
@@ -115,20 +87,6 @@ class Parts:
     def max_views(self) -> int:
         """Maximum number of views that a question is shown."""
         return self.view_policy.max_views(self.config.view_types, self.config.max_turns)
-
-    @property
-    def max_prompt_images(self) -> int:
-        """Maximum number of images in a prompt of the run, including prompts of judges."""
-        num_images = self.max_views
-        if self.agent.shows_all:  # later turns also show the views of rejected moves
-            num_images += (self.agent.samples - 1) * (self.config.max_turns - 1)
-        return max(num_images, *(verifier.max_images for verifier in self.verifiers), 0)
-
-    @property
-    def workload(self) -> Workload:
-        """The demands of the run on its engine."""
-        kinds = self.config.view_types if self.free else ()
-        return Workload(self.max_prompt_images, self.agent.candidates, kinds, self.prompt.tools())
 
     @property
     def judges(self) -> tuple[Verifier, ...]:
@@ -153,15 +111,6 @@ class Parts:
         return f"{self.agent.text} by {' and '.join(labels)}" if labels else self.agent.text
 
     @property
-    def notes(self) -> list[str]:
-        """Caveats about views and tools that must accompany every score; most runs have none."""
-        views_note = self.view_policy.note(self.config.view_types, self.config.max_turns)
-        drift = self.config.feedback if self.pose_faults.any else None
-        pose_note = drift and f"feedback: the reported pose has errors (--feedback {drift})"
-        notes = (views_note, self.image_stress.note, self.toolset.note, pose_note)
-        return [note for note in notes if note is not None]
-
-    @property
     def choices(self) -> tuple[Choice, ...]:
         """All parts that validate themselves and list their input files, in the order of their checks."""
         maker = engine_maker(self.config.engine)
@@ -183,6 +132,7 @@ class Parts:
             kinds = self.opening_kinds or ("ego",)
             return Prompt(turns, field, kinds, self.max_views, **replies)
         start = parse_start(config.start)
+        faults = {self.toolset.name: self.toolset.faults, "pose": self.pose_faults}
         # in a mirrored room, the requested position has different coordinates
         position = (
             None if isinstance(start, str) or self.image_stress.changes_ground_truth else start[0]
@@ -196,15 +146,9 @@ class Parts:
             start=position,
             tells_outcome=config.feedback != "off",
             image_turns=None if config.history == "all" else int(config.history),
-            warnings=self.warnings,
+            warnings=tuple(name for name, own in faults.items() if own.any and not own.is_silent),
             **replies,
         )
-
-    @property
-    def after_turn(self) -> AfterTurn | None:
-        """What is asked after each turn; None for nothing. Raises UsageError if the model cannot answer it."""
-        name, free, blind = self.model_name, self.free, self.blind
-        return belief_asker(self.config, lambda: self.prompt.wording, name, free=free, blind=blind)
 
     def questions(self) -> list[Question]:
         """Choose the questions of the run. Raises SetupError if they or their scans are missing."""
@@ -232,19 +176,28 @@ class Parts:
 def build(config: RunConfig) -> Parts:
     """Build the parts of a run."""
     parse_options(config.to_json())
+    policy: ViewPolicy = _make_part("view policy", "--views", config.views)
     stress: ImageStress = registry.load("image stress", config.image_stress)()
+    toolset: Toolset = _make_part("toolset", "--tools", config.tools)
     agent = parse_agent(config.agent)
-    default = agent.verifiers
-    names = () if default is None else config.verifier or default
+    names = () if agent.verifiers is None else config.verifier or agent.verifiers
+    _, colon, drift = config.feedback.partition("drift:")
+    blind = policy.blind or toolset.graph
+    free = policy.free and not blind
     parts = Parts(
         config,
-        _make_part("view policy", "--views", config.views),
+        policy,
         stress,
-        _make_part("toolset", "--tools", config.tools),
+        toolset,
         agent,
-        _parse_parts("verifier", names, own_scene=stress.shows_own_scene),
-        _parse_parts("change", config.change),
-        engine_traits(config.engine),
+        verifiers=_parse_parts("verifier", names, own_scene=stress.shows_own_scene),
+        changes=_parse_parts("change", config.change),
+        engine=engine_traits(config.engine),
+        pose_faults=parse_faults("--feedback", f"drift={drift}" if colon else "", ("drift",)),
+        blind=blind,
+        free=free,
+        passive=not (blind or free),
+        faithful=stress.faithful and not blind,
     )
     refuse_conflicts(parts)
     return parts
@@ -299,10 +252,18 @@ _COUNTS = {"R": "(?P<wordings>[0-9]{1,4})", "K": "(?P<samples>[0-9]{1,4})", "x":
 
 def make_engine(config: RunConfig, questions: Sequence[Question]) -> Engine:
     """Return the engine of a run with its model loaded. Raises SetupError if that fails."""
-    workload = build(config).workload
-    if any(type_of(question).shows_target for question in questions):
-        workload = replace(workload, max_images=workload.max_images + 1)
-    return start_engine(config, questions, workload)
+    return start_engine(config, questions, workload_of(build(config), questions))
+
+
+def workload_of(parts: Parts, questions: Sequence[Question] = ()) -> Workload:
+    """Return the demands of a run on its engine."""
+    config, agent, num_images = parts.config, parts.agent, parts.max_views
+    if agent.shows_all:  # later turns also show the views of rejected moves
+        num_images += (agent.samples - 1) * (config.max_turns - 1)
+    num_images = max(num_images, *(verifier.max_images for verifier in parts.verifiers), 0)
+    num_images += any(type_of(question).shows_target for question in questions)
+    kinds = config.view_types if parts.free else ()
+    return Workload(num_images, agent.candidates, kinds, parts.prompt.tools())
 
 
 def wording_of(parts: Parts) -> Wording:

@@ -5,20 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from render_agent.dialogue.probe import probe_keys
+from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
-from render_agent.options import AUTO, OPTIONS
+from render_agent.options import AUTO, BENCHMARK_OPTIONS, OPTIONS, flag_of
 
 if TYPE_CHECKING:
     from render_agent.runs.build import Parts
 
-# Options that select questions.
-SELECTING_OPTIONS = ("limit", "type", "dataset", "scene", "id", "exclude", "shuffle", "shard")
-
 
 def refuse_conflicts(parts: Parts) -> None:
     """Raise UsageError if options of a run contradict each other."""
-    for check in (_check_questions, _check_engine, _check_schedule, _check_views, _check_agent):
+    for check in (
+        _check_questions,
+        _check_engine,
+        _check_schedule,
+        _check_views,
+        _check_probe,
+        _check_agent,
+    ):
         check(parts)
+
+
+def refuse_fixed_views(parts: Parts, questions: Iterable[Question]) -> None:
+    """Raise UsageError if a question's answer is a pose that the model cannot reach."""
+    has_target = any(question.answer_form == "pose" for question in questions)
+    if has_target and not (parts.free and parts.image_stress.shows_own_scene):
+        raise UsageError(
+            "in questions of the type reach_view the model moves the camera through the target's scan. Pass --views free,"
+            " and omit --tools graph and --image-stress shuffled."
+        )
 
 
 def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
@@ -28,13 +44,14 @@ def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
     """
     config = parts.config
     for name in option_names:
-        flag = f"--{name.replace('_', '-')}"
         if getattr(config, name) == OPTIONS[name].default:
             continue
-        if name in SELECTING_OPTIONS and config.ply is not None:
-            raise UsageError(f"{flag} selects questions of a benchmark. Omit it with --ply.")
+        if name in BENCHMARK_OPTIONS and config.ply is not None:
+            raise UsageError(
+                f"{flag_of(name)} selects questions of a benchmark. Omit it with ask and --ply."
+            )
         if name == "base_url" and not (parts.engine.uses_server or parts.judges):
-            raise UsageError(f"{flag} needs --engine openai, not --engine {config.engine}")
+            raise UsageError(f"--base-url needs --engine openai, not --engine {config.engine}")
 
 
 def _check_questions(parts: Parts) -> None:
@@ -62,6 +79,10 @@ def _check_engine(parts: Parts) -> None:
 
 def _check_schedule(parts: Parts) -> None:
     config = parts.config
+    if parts.engine.single_sample and not config.alone:
+        raise UsageError(
+            f"--engine {config.engine} runs in a single process. Omit --workers, --devices and --ray."
+        )
     if config.batch_jobs and not (parts.engine.has_batch_jobs and config.alone):
         raise UsageError(
             "--batch-jobs needs --engine openai, anthropic or gemini, and a run in one process. Omit it."
@@ -81,7 +102,6 @@ def _check_schedule(parts: Parts) -> None:
 def _check_views(parts: Parts) -> None:
     config, stress = parts.config, parts.image_stress
     _ = parts.opening_kinds  # raises if the opening needs a view type that is not allowed
-    _ = parts.after_turn  # raises if the model cannot answer what it is asked
     if config.confidence == "on" and not parts.prompt.wording.templates["fields.confidence"]:
         raise UsageError(
             f"--confidence on asks for a confidence, which --model {parts.model_name} was not trained to state. Omit it, or"
@@ -114,6 +134,24 @@ def _check_views(parts: Parts) -> None:
         raise UsageError(
             f"--change needs unchanged rooms, but --image-stress {config.image_stress} exchanges or mirrors them. Omit one of"
             " them."
+        )
+
+
+def _check_probe(parts: Parts) -> None:
+    config, flag = parts.config, f"--probe {','.join(parts.config.probe)}"
+    if not config.probe:
+        return
+    if parts.blind:
+        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
+    if not parts.prompt.wording.states_beliefs:
+        raise UsageError(
+            f"{flag} asks for beliefs, which --model {parts.model_name} was not trained to state. Omit it, or use another"
+            " model."
+        )
+    if not probe_keys(config.probe, free=parts.free):
+        raise UsageError(
+            f"{flag} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let the"
+            " model choose its views."
         )
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from render_agent import registry
 from render_agent.dialogue.question import Question
 from render_agent.engines.sight_check import CheckServers, SightRecord, sight_caveat
-from render_agent.errors import SetupError, UsageError
+from render_agent.errors import SetupError
 from render_agent.extras import require
 from render_agent.render.make_renderer import check_renderer
 from render_agent.runs.build import Parts
+from render_agent.runs.conflicts import refuse_fixed_views
 from render_agent.runs.inputs import QUESTIONS, changed_error, refuse_changed
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
@@ -52,12 +53,7 @@ def check_new(parts: Parts, questions: Sequence[Question]) -> None:
 def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
     """Check the options of a run."""
     check_machine(parts, questions, at_hand=at_hand)
-    has_target = any(question.answer_form == "pose" for question in questions)
-    if has_target and not (parts.free and parts.image_stress.shows_own_scene):
-        raise UsageError(
-            "in questions of the type reach_view the model moves the camera through the target's scan. Pass --views free,"
-            " and omit --tools graph and --image-stress shuffled."
-        )
+    refuse_fixed_views(parts, questions)
     if at_hand:
         check_own_boxes(questions, parts.config)
     for choice in parts.choices:

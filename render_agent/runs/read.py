@@ -131,11 +131,22 @@ class RunData:
     @cached_property
     def notes(self) -> list[str]:
         """The caveats from `config.json` that must accompany every score of the run."""
-        record = self.record
-        notes = [*record["notes"], record["engine"].get("note"), record["choosing"].get("note")]
-        own = (machine_note(record["engine"]), sight_caveat(self.sight_checks))
+        record, parts, config = self.record, self.parts, self.config
         engine_notes = [note for check in self.start_checks for note in check["caveats"]]
-        notes += [*self.parts.notes, *own, *dict.fromkeys(engine_notes)]
+        notes = [
+            *record["notes"],
+            record["engine"].get("note"),
+            record["choosing"].get("note"),
+            parts.view_policy.note(config.view_types, config.max_turns),
+            parts.image_stress.note,
+            parts.toolset.note,
+            f"feedback: the reported pose has errors (--feedback {config.feedback})"
+            if parts.pose_faults.any
+            else None,
+            machine_note(record["engine"]),
+            sight_caveat(self.sight_checks),
+            *dict.fromkeys(engine_notes),
+        ]
         if self.changed_questions is not None:
             notes.append(
                 f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"

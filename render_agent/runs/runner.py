@@ -18,7 +18,9 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
+from render_agent.beliefs.ask_beliefs import ask_beliefs
 from render_agent.dialogue.chat import Message
+from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
@@ -180,7 +182,10 @@ def turn_taker(
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     check_loaded(parts, questions)
     tools = Tools(prompt, views, verifiers, config.seed)
-    after_turn = parts.after_turn if engine.capabilities.side_dialogues else None
+    after_turn = None
+    if config.probe and engine.capabilities.side_dialogues:
+        plan = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
+        after_turn = partial(ask_beliefs, plan, config.seed)
     return TurnTaker(engine, log, config, parts.agent, tools, after_turn, parts.pose_faults.drift)
 
 

@@ -232,7 +232,7 @@ def test_invalid_run_is_refused_without_a_run_folder(type_in, tmp_path, argument
     assert not list(tmp_path.glob("experiment_logs/*/config.json"))
 
 
-@pytest.mark.parametrize("flag", ["limit", "type", "dataset", "scene", "id", "exclude", "shard"])
+@pytest.mark.parametrize("flag", ["limit", "type", "scene", "id", "exclude", "shard", "scannet"])
 def test_selection_options_are_refused_with_ply(type_in, tmp_path, flag):
     question = ("--ply", "room.ply", "--question", "?", *QUICK, f"--{flag}", "1")
     code, _, err = type_in(*question, folder=tmp_path)
@@ -247,7 +247,7 @@ def test_ask_refuses_and_hides_benchmark_options(type_in, tmp_path, words):
     assert (code, words[0] in err) == (2, True)
     _, out, _ = type_in("ask", "--help", folder=tmp_path)
     assert words[0] not in out
-    assert "--unit" in out
+    assert {"--unit", "--boxes", "--annotations"} <= {*out.split()}
 
 
 def test_environment_options_that_do_not_apply_are_ignored(type_in, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from render_agent.engines.transformers.make_transformers import (
     estimate_dialogue_tokens,
 )
 from render_agent.engines.vllm.arguments import vllm_options
-from render_agent.runs.build import build
+from render_agent.runs.build import build, workload_of
 from render_agent.runs.cost.run_estimate import estimate
 from render_agent.runs.preflight import count_images, disk_needed
 
@@ -159,7 +159,7 @@ def test_dry_run_includes_the_cost_of_choosing(tmp_path, capsys):
 )
 def test_engine_capacity_covers_images_and_rows(tmp_path, options, images, candidates):
     config = config_of(tmp_path, **options)
-    workload = build(config).workload
+    workload = workload_of(build(config))
     assert vllm_options(config, {}, workload.max_images).images == images
     loaded = load(small_model())
     tokens_per_image = loaded.inputs.family.image_tokens(

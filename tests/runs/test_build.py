@@ -112,6 +112,7 @@ def test_geometry_is_the_default_verifier_for_rendered_moves():
         ({"engine": "human", "thinking_budget": 9}, "--thinking-budget.*--engine human"),
         ({"engine": "scripted", "reproducible": "on"}, "--reproducible on needs.*transformers"),
         ({"devices": ("cpu", "cpu"), "workers": 3}, "--devices.*--workers 3"),
+        ({"engine": "human", "workers": 2}, "--engine human.*--workers"),
     ],
 )
 def test_inconsistent_views_engines_and_workers_are_refused(options, message):
@@ -151,12 +152,10 @@ def test_invalid_values_are_refused(options, message):
         ({"image_stress": "mirrored", "views": "four"}, {"passive", "faithful"}),
     ],
 )
-def test_derived_properties_of_views(options, true):
+def test_what_is_shown_follows_from_views_tools_and_stress(options, true):
     parts = parts_of(**options)
     names = ("blind", "free", "passive", "faithful")
     assert {name for name in names if getattr(parts, name)} == true
-    assert bool(parts.notes) == bool(options)
-    assert parts.workload.kinds == (parts.config.view_types if parts.free else ())
 
 
 def test_engine_plugin_has_default_traits_without_import():

@@ -12,7 +12,6 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Capabilities, Engine, Reply, Request, Workload
 from render_agent.engines.make_engine import EngineMaker
-from render_agent.errors import UsageError
 from render_agent.extras import require
 from render_agent.options import RunConfig
 
@@ -139,16 +138,8 @@ class Human(EngineMaker):
         turns, name = config.max_turns, self.model_name(config)
         return HumanEngine(questions, workload.kinds, turns, port=config.port, name=name)
 
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError if several worker processes are requested: each would serve its own page."""
-        if not config.alone:
-            raise UsageError(
-                "--engine human runs in a single process. Omit --workers, --devices and --ray."
-            )
-
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
-        """Return the name of the person. Raises UsageError as `check`, SetupError if the port is in use."""
-        self.check(config, questions)
+        """Return the name of the person. Raises SetupError if the port is in use."""
         require("--engine human", "starlette", "uvicorn")
         if config.port:  # fail before the run folder is created
             from render_agent.util.web.server import LocalServer
