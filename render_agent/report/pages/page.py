@@ -72,7 +72,9 @@ def render_page(template: str | Path, frame: Mapping[str, Any], **values: Any) -
 
 def copy_assets(pages: Path) -> None:
     """Copy style sheets and scripts to the subfolder `assets`."""
-    shutil.copytree(ASSETS, pages / "assets", dirs_exist_ok=True)
+    (pages / "assets").mkdir(parents=True, exist_ok=True)
+    for file in ASSETS.iterdir():  # copytree collects errors in one without a reason
+        shutil.copyfile(file, pages / "assets" / file.name)
 
 
 def page_of(question_id: str) -> str:

@@ -85,6 +85,13 @@ def test_failed_build_keeps_the_previous_report(run, monkeypatch):
     assert not [path for path in run.path.iterdir() if path.name.startswith(".report")]
 
 
+def test_failed_copy_of_a_style_sheet_names_the_reason(run, monkeypatch, tmp_path):
+    (tmp_path / "report.css").symlink_to("missing")
+    monkeypatch.setattr("render_agent.report.pages.page.ASSETS", tmp_path)
+    with pytest.raises(RunLogError, match=r"/report: No such file or directory"):
+        build_report(run, processes=1)
+
+
 def full_disk(run, diagnoses, pages):
     raise OSError(errno.ENOSPC, "No space left on device")
 
