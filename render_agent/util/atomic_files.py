@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import shutil
@@ -102,19 +103,32 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     new, old = (path.with_name(f".{path.name}-{suffix}-{os.getpid()}") for suffix in ("new", "old"))
     with write_errors(path):
         try:
-            for leftover in (new, old):
-                shutil.rmtree(leftover, ignore_errors=True)
+            _remove_leftovers(path)
             new.mkdir()
             yield new
             if os.path.lexists(path):
                 path.rename(old)
             new.rename(path)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
-            if old.is_symlink() or old.is_file():
-                old.unlink()
-            else:
-                shutil.rmtree(old, ignore_errors=True)
+            _remove(new)
+            _remove(old)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the folders that killed processes left beside `path` (see `replacing_folder`)."""
+    import psutil  # only needed here
+
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}-*-*"):
+        pid = leftover.name.rpartition("-")[2]
+        if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+            _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from render_agent.errors import RunLogError
-from render_agent.util.atomic_files import atomic_write, json_lines, read_lines, write_all
+from render_agent.util.atomic_files import (
+    atomic_write,
+    json_lines,
+    read_lines,
+    replacing_folder,
+    write_all,
+)
 
 
 def test_a_torn_last_line_is_omitted(tmp_path):
@@ -47,6 +53,17 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
         atomic_write(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folders_of_killed_processes_are_removed(tmp_path):
+    names = [
+        f".report-{kind}-{pid}" for kind in ("new", "old") for pid in (2**31 - 1, os.getppid())
+    ]
+    for name in names:
+        (tmp_path / name / "questions").mkdir(parents=True)
+    with replacing_folder(tmp_path / "report"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"report", names[1], names[3]}
 
 
 def test_a_pipe_is_not_replaced(tmp_path):
