@@ -110,7 +110,7 @@ class RunConfig:
     )
     boxes: str | None = _questions(
         None,
-        "File of the objects' boxes in the scan (default: NAME.boxes.json next to the scan).",
+        "File of the objects' boxes in the scan (default: NAME.boxes.json next to the scan, or RoomPlan's NAME.json).",
         metavar="FILE",
         path="always",
     )

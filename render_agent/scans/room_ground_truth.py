@@ -58,6 +58,12 @@ class _Home(Struct):
     boxes: dict[str, list[_Object]] = field(name="object_bbox")
 
 
+def polygon_area(corners: Array) -> float:
+    """Return the area of a polygon, (k, 2) metres, in square metres (shoelace formula)."""
+    x, y = corners.T
+    return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Room:
     """A room: its purpose, and its floor as a counter-clockwise polygon, (k, 2) in metres."""
@@ -67,9 +73,8 @@ class Room:
 
     @property
     def area(self) -> float:
-        """Floor area in square metres (shoelace formula)."""
-        x, y = self.corners.T
-        return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
+        """Floor area in square metres."""
+        return polygon_area(self.corners)
 
     @property
     def box(self) -> Box2:

@@ -21,15 +21,16 @@ from render_agent.scans.annotation_rooms.annotations import (
     is_annotation_file,
     read_annotations,
 )
+from render_agent.scans.box_files.reader import box_file_parts
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.edits import Edit, edit_boxes
 from render_agent.scans.room_ground_truth import (
     AnnotatedObject,
     ground_truth_file,
+    polygon_area,
     read_ground_truth,
 )
-from render_agent.tasks.box_files import box_file_parts
-from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes, warn_of_unused
+from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes
 
 UNKNOWN_AREA = 0.0
 
@@ -137,7 +138,7 @@ def check_own_boxes(questions: Iterable[Question], config: RunConfig) -> None:
         _refuse_several(scans.values())
     for scan in scans.values():
         if scan is not None and (file := own_box_file(scan, config)) is not None:
-            warn_of_unused(file, scan, config)
+            own_boxes(file, scan, config).warn_of_unused(file)
 
 
 def _own_facts(
@@ -154,9 +155,11 @@ def _own_facts(
         if scan is None or file is None or file in skip:
             continue
         with _tolerate_damage(is_optional):
-            if boxes := own_boxes(file, scan, config):
+            if boxes := (own := own_boxes(file, scan, config)).by_label:
                 counts = {label: len(group) for label, group in boxes.items()}
-                facts[scene] = Facts(counts, UNKNOWN_AREA, boxes)
+                facts[scene] = Facts(
+                    counts, sum(map(polygon_area, own.floors), UNKNOWN_AREA), boxes
+                )
     return facts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.options import RunConfig
 from render_agent.scans.annotation_rooms.annotations import is_annotation_file
+from render_agent.scans.box_files.box_file import BoxFrame, NamedBox
+from render_agent.scans.box_files.reader import read_box_file, room_plan_file
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.file_frame import AUTO, METRES, UPRIGHT, AnyUnit, Axis, Up
-from render_agent.tasks.box_files import BoxFrame, NamedBox, read_box_file, to_upright
+from render_agent.scans.scene import Scene
 
 logger = logging.getLogger(__name__)
 
@@ -23,102 +26,157 @@ SUFFIX = ".boxes.json"
 MARGIN_METRES = 0.25  # boxes may extend this far beyond the scan, which is bounded without outliers
 MAX_SPAN_RATIO = 4.0  # boxes that span more than this multiple of the scan are in another unit
 MIN_SPAN_RATIO = 1 / 40  # so are boxes that span less than this
+MAX_PLAN_GAP_METRES = (
+    1.5  # a floor plan that ends farther from the scan's end may be of another scan
+)
 MIN_LIKELY_SPAN_RATIO = 0.1  # in a unit that is suggested, boxes span at least this
 
 
-@dataclass(frozen=True)
-class _Frames:
-    """The options that determine the frames of a scan and of its boxes."""
-
-    up: Up
-    unit: AnyUnit
-    boxes_up: Up
-    boxes_unit: AnyUnit
-
-
 def own_box_file(scan: Path, config: RunConfig | None) -> Path | None:
-    """Return the file of a scan's boxes: that of `--boxes`, or NAME.boxes.json next to it; None if there is none."""
+    """Return the file of a scan's boxes: that of `--boxes`, or the one next to it; None if there is none."""
     if is_annotation_file(scan):
         return None
     if config is not None and config.boxes is not None:
         return Path(config.boxes)
     path = scan.with_name(f"{scan.stem}{SUFFIX}")
-    return path if path.is_file() else None
+    return path if path.is_file() else room_plan_file(scan)
 
 
-def own_boxes(path: Path, scan: Path, config: RunConfig | None) -> dict[str, list[OrientedBox]]:
-    """Return the boxes in a file by label, in metres, z up, in the frame of the scan file.
+@dataclass(frozen=True, eq=False)
+class OwnBoxes:
+    """The content of a file of boxes, in metres, z up, in the frame of the scan file."""
 
-    Raises QuestionsError if the file cannot be read or does not fit the scan. A scan that cannot be read has no boxes.
+    objects: tuple[NamedBox, ...] = ()
+    floors: tuple[Array, ...] = ()
+    """Floor polygons, (k, 2) each."""
+    unused: tuple[str, ...] = ()
+    """What the file declares and the program does not use."""
+
+    @property
+    def by_label(self) -> dict[str, list[OrientedBox]]:
+        boxes: dict[str, list[OrientedBox]] = {}
+        for entry in self.objects:
+            boxes.setdefault(entry.label, []).append(entry.box)
+        return boxes
+
+    def warn_of_unused(self, path: Path) -> None:
+        if self.unused:
+            logger.warning("%s: not used: %s", path, ", ".join(self.unused))
+
+
+def own_boxes(path: Path, scan: Path, config: RunConfig | None) -> OwnBoxes:
+    """Return the boxes in a file of a scan. A scan that cannot be read has none.
+
+    Raises QuestionsError if the file cannot be read or does not fit the scan.
     """
-    boxes: dict[str, list[OrientedBox]] = {}
-    for entry in _read(path, scan, config)[0]:
-        boxes.setdefault(entry.label, []).append(entry.box)
-    return boxes
-
-
-def warn_of_unused(path: Path, scan: Path, config: RunConfig | None) -> None:
-    """Log a warning of what a file of boxes declares and the program does not use. Raises QuestionsError."""
-    if unused := _read(path, scan, config)[1]:
-        logger.warning("%s: not used: %s", path, ", ".join(unused))
-
-
-def _read(
-    path: Path, scan: Path, config: RunConfig | None
-) -> tuple[tuple[NamedBox, ...], tuple[str, ...]]:
     up, unit = (AUTO, AUTO) if config is None else config.frame
-    boxes_up, boxes_unit = (AUTO, AUTO) if config is None else (config.boxes_up, config.boxes_unit)
     try:
         stamps = tuple((file, file.stat().st_mtime_ns) for file in (path, scan))
-        return _placed_objects(stamps, _Frames(up, unit, boxes_up, boxes_unit))
+        return _load_boxes(stamps, (up, unit), _frame_of(config))
     except OSError as error:
         raise QuestionsError(f"cannot read the boxes in {path}: {error}") from error
     except SceneError:  # its questions fail with this error when they load the scan
-        return (), ()
+        return OwnBoxes()
+
+
+def _frame_of(config: RunConfig | None) -> tuple[Up, AnyUnit]:
+    return (AUTO, AUTO) if config is None else (config.boxes_up, config.boxes_unit)
 
 
 @lru_cache(maxsize=256)
-def _placed_objects(
+def _load_boxes(
     # the file of boxes and the scan, with the times of their last change
     stamps: tuple[tuple[Path, int], ...],
-    frames: _Frames,
-) -> tuple[tuple[NamedBox, ...], tuple[str, ...]]:
-    """Return the boxes of a file, and what it declares and the program does not use."""
-    from render_agent.scans.formats.axis_alignment import read_alignment
-    from render_agent.scans.formats.cleaning import upright_turn
+    scan_frame: tuple[Up, AnyUnit],
+    boxes_frame: tuple[Up, AnyUnit],
+) -> OwnBoxes:
     from render_agent.scans.formats.load import load_scene
 
     (path, _), (scan, _) = stamps
-    scene = load_scene(scan, up=frames.up, unit=frames.unit)
-    up = scene.frame.up if frames.boxes_up == AUTO else frames.boxes_up
-    file = read_box_file(path, scan, up)
+    return place_boxes(path, load_scene(scan, None, *scan_frame), *boxes_frame)
+
+
+def place_boxes(
+    path: Path, scene: Scene, boxes_up: Up = AUTO, boxes_unit: AnyUnit = AUTO
+) -> OwnBoxes:
+    """Read a file of boxes, and place them in the frame of a scene's file. Raises QuestionsError if they do not fit."""
+    from render_agent.scans.formats.axis_alignment import read_alignment
+    from render_agent.scans.formats.cleaning import upright_turn
+
+    scan = scene.source
+    assert scan is not None
+    file = read_box_file(path, scene, scene.frame.up if boxes_up == AUTO else boxes_up)
     declared = file.frame or BoxFrame(scene.frame.up, scene.frame.metres)
-    up = declared.up if frames.boxes_up == AUTO else frames.boxes_up
-    metres = declared.metres if frames.boxes_unit == AUTO else METRES[frames.boxes_unit]
+    up = declared.up if boxes_up == AUTO else boxes_up
+    metres = declared.metres if boxes_unit == AUTO else METRES[boxes_unit]
     bounds = scene.bounds + np.array(scene.origin)
     alignment = read_alignment(scan)
     matrix = np.eye(4) if alignment is None else np.asarray(alignment, float)
 
+    def to_scan(points: Array, up: Axis, metres: float) -> Array:
+        turn = matrix[:3, :3] @ upright_turn(up)
+        placed: Array = metres * points @ turn.T + matrix[:3, 3]
+        return placed
+
     def place(up: Axis, metres: float) -> list[NamedBox]:
-        upright = (to_upright(entry, upright_turn(up), metres) for entry in file.objects)
-        return [_align(entry, matrix) for entry in upright]
+        turn = matrix[:3, :3] @ upright_turn(up)
+        return [
+            NamedBox(
+                entry.label,
+                OrientedBox(
+                    to_scan(entry.box.centre, up, metres), entry.box.size * metres, entry.box.axes @ turn.T
+                ),
+            )
+            for entry in file.objects
+        ]  # fmt: skip
 
     objects = place(up, metres)
     _check_sizes(path, objects)
+    is_scan_frame_open = file.frame is not None and scene.frame.asked[0] == AUTO
+    if is_scan_frame_open and up != scene.frame.up and _outside(objects, bounds):
+        raise QuestionsError(
+            f"{path}: its boxes ({file.kind}, {up} up) are outside the scan, which was read with {scene.frame.up} up."
+            f" Pass --up {up} if that is its axis."
+        )
+    _check_fit(path, place, up, metres, bounds)
+    logger.info("%s: %d boxes (%s)", path, len(objects), file.kind)
+    floors = tuple(to_scan(polygon, up, metres)[:, :2] for polygon in file.floors)
+    if floors:
+        corners = np.concatenate(floors)
+        plan = np.stack([corners.min(0), corners.max(0)])
+        if np.abs(plan - bounds[:, :2]).max() > MAX_PLAN_GAP_METRES:
+            logger.warning(
+                "%s: its floors extend from %s to %s m, the scan from %s to %s m. Check that both are of the same room.",
+                path, *map(_numbers, (*plan, *bounds[:, :2])),
+            )  # fmt: skip
+    return OwnBoxes(tuple(objects), floors, file.unused)
+
+
+def _check_fit(
+    path: Path,
+    place: Callable[[Axis, float], list[NamedBox]],  # places the boxes with an up axis and a unit
+    up: Axis,
+    metres: float,
+    bounds: Array,
+) -> None:
+    """Raise QuestionsError if boxes do not fit the bounds of the scan, with the option that makes them fit."""
+    objects = place(up, metres)
+    outside = _outside(objects, bounds)
     spans = _span(objects), float((bounds[1] - bounds[0]).max())
     if not MIN_SPAN_RATIO < spans[0] / spans[1] < MAX_SPAN_RATIO:
         fitting = [
             unit
             for unit in METRES
-            if _num_outside(boxes := place(up, METRES[unit]), bounds) == 0
+            if not _outside(boxes := place(up, METRES[unit]), bounds)
             and _span(boxes) > MIN_LIKELY_SPAN_RATIO * spans[1]
         ]
-        advice = f"pass --boxes-unit {' or '.join(fitting)}" if fitting else "check its unit"
-        raise QuestionsError(
-            f"{path}: the boxes span {spans[0]:.4g} m, the scan {spans[1]:.4g} m: {advice}"
-        )
-    if outside := [entry for entry in objects if _is_outside(entry.box, bounds)]:
-        fitting_up = next((a for a in UPRIGHT if _num_outside(place(a, metres), bounds) == 0), None)
+        if not outside or (fitting and len(outside) > len(objects) / 2):
+            advice = f"pass --boxes-unit {' or '.join(fitting)}" if fitting else "check its unit"
+            raise QuestionsError(
+                f"{path}: the boxes span {spans[0]:.4g} m, the scan {spans[1]:.4g} m: {advice}"
+            )
+    if outside:
+        fitting_up = next((a for a in UPRIGHT if not _outside(place(a, metres), bounds)), None)
         first = outside[0]
         raise QuestionsError(
             f"{path}: {len(outside)} of {len(objects)} boxes are outside the scan, first {first.label} at"
@@ -130,15 +188,6 @@ def _placed_objects(
                 else "Correct the boxes, or pass the frame with --boxes-up and --boxes-unit."
             )
         )
-    logger.info("%s: %d boxes (%s)", path, len(objects), file.kind)
-    return tuple(objects), file.unused
-
-
-def _align(entry: NamedBox, matrix: Array) -> NamedBox:
-    """Return a box in the frame of ScanNet's axis alignment, (4, 4)."""
-    turned = to_upright(entry, matrix[:3, :3], 1.0)
-    box = turned.box
-    return NamedBox(entry.label, OrientedBox(box.centre + matrix[:3, 3], box.size, box.axes))
 
 
 def _check_sizes(path: Path, objects: list[NamedBox]) -> None:
@@ -159,15 +208,16 @@ def _span(objects: list[NamedBox]) -> float:
     return float((bounds[:, 1].max(0) - bounds[:, 0].min(0)).max())
 
 
-def _is_outside(box: OrientedBox, bounds: Array) -> bool:
-    low, high = box.bounds
-    is_beside = (low > bounds[1] + MARGIN_METRES) | (high < bounds[0] - MARGIN_METRES)
-    centre = np.clip(box.centre, bounds[0] - MARGIN_METRES, bounds[1] + MARGIN_METRES)
-    return bool(is_beside.any() or (centre != box.centre).any())
+def _outside(objects: list[NamedBox], bounds: Array) -> list[NamedBox]:
+    """Return the boxes outside bounds, or with a centre outside."""
+    low_end, high_end = bounds[0] - MARGIN_METRES, bounds[1] + MARGIN_METRES
 
+    def is_outside(box: OrientedBox) -> bool:
+        low, high = box.bounds
+        is_beside = (low > high_end) | (high < low_end)
+        return bool((is_beside | (box.centre < low_end) | (box.centre > high_end)).any())
 
-def _num_outside(objects: list[NamedBox], bounds: Array) -> int:
-    return sum(_is_outside(entry.box, bounds) for entry in objects)
+    return [entry for entry in objects if is_outside(entry.box)]
 
 
 def _numbers(vector: Array) -> str:

@@ -10,11 +10,11 @@ from render_agent.cli.shared_options import option, run_option
 from render_agent.errors import UsageError
 from render_agent.options import OPTIONS
 
-FRAME_OPTIONS = ("up", "unit", "boxes_unit", "boxes_up")
+BOX_OPTIONS = ("up", "unit", "boxes", "boxes_unit", "boxes_up")
 
 
 @click.command(
-    "make-questions", panel="Other", params=[run_option(OPTIONS[name]) for name in FRAME_OPTIONS]
+    "make-questions", panel="Other", params=[run_option(OPTIONS[name]) for name in BOX_OPTIONS]
 )
 @click.argument("scans", nargs=-1, required=True, metavar="SCAN…")
 @option("--to", "file", required=True, metavar="FILE", help="Question file, next to the scans.")
@@ -29,12 +29,12 @@ FRAME_OPTIONS = ("up", "unit", "boxes_unit", "boxes_up")
     "--seed", type=click.IntRange(0), default=1, help="Seed; the same seed gives the same file."
 )
 def make_questions_command(
-    scans: tuple[str, ...], file: str, types: str | None, per_type: int, seed: int, **frame: Any
+    scans: tuple[str, ...], file: str, types: str | None, per_type: int, seed: int, **options: Any
 ) -> None:
     """Write questions about scans from their boxes.
 
-    They have the types of VSI-Bench. Boxes are read as for a run: NAME.boxes.json next to a scan, in the format of any of
-    six programs. Only questions with an unambiguous answer are written, with balanced answers.
+    They have the types of VSI-Bench. Boxes are read as for a run: from NAME.boxes.json next to a scan, or RoomPlan's
+    NAME.json. Only questions with an unambiguous answer are written, with balanced answers.
 
     \b
     Examples:
@@ -58,6 +58,10 @@ def make_questions_command(
     for scan in scans:
         if Path(scan).parent.resolve() != target.parent.resolve():
             raise UsageError(f"--to {file} must be in the folder of the scan {scan}")
+    if options["boxes"] is not None and len(scans) > 1:
+        raise UsageError(
+            "--boxes names the boxes of one scan. Put NAME.boxes.json next to each scan."
+        )
     kinds = generated_types()
     if types is not None:
         names = [type_named(name.strip()) for name in types.split(",")]
@@ -67,7 +71,7 @@ def make_questions_command(
                 f"--types {unknown[0]} is not generated. Choose from {', '.join(known)}."
             )
         kinds = [kind for kind in kinds if kind.name in names]
-    config = RunConfig(batch=True, **frame)
+    config = RunConfig(batch=True, **options)
     truths = [truth_of(Path(scan), config) for scan in scans]
     rows = balanced_questions(truths, seed, per_type, kinds)
     if not rows:

@@ -13,9 +13,11 @@ from factories.scans import block, mesh_ply, room
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
+from render_agent.scans.box_files.box_file import box_of_corners
 from render_agent.scans.boxes import OrientedBox, rotation
-from render_agent.tasks.box_files import box_of_corners
+from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import check_own_boxes, facts_files, load_facts
+from render_agent.tasks.question_types import true_answer
 from render_agent.tasks.rooms import BUNDLED
 
 TABLE = (1.0, 1.0, 0.0), (2.0, 2.5, 0.75)
@@ -66,34 +68,54 @@ OBB = {
 CORNERS = OrientedBox(np.array(CENTRE), np.array(SIZE), np.eye(3)).corners[[3, 7, 0, 1, 6, 2, 5, 4]]
 
 
-def room_plan():
-    """Return the table as RoomPlan's CapturedRoom, with a wall and a door."""
+def element(category, size, centre, turn=0.0, **fields):
+    """Return an element of RoomPlan's CapturedRoom; size: width, height, depth."""
     matrix = np.eye(4)
-    matrix[:3, :3] = TO_Y_UP @ rotation(90) @ TO_Y_UP.T
-    matrix[:3, 3] = TO_Y_UP @ CENTRE
-    table = {
-        "dimensions": [1.5, 0.75, 1.0],  # width, height, depth
-        "transform": matrix.T.ravel().tolist(),
-        "category": {"table": {}},
-        "confidence": {"high": {}},
-        "identifier": "0",
-        "story": 0,
-    }
-    door = np.eye(4)
-    door[:3, 3] = TO_Y_UP @ (3, 0, 1)
+    matrix[:3, :3] = TO_Y_UP @ rotation(turn) @ TO_Y_UP.T
+    matrix[:3, 3] = TO_Y_UP @ centre
     return {
-        "walls": [{"identifier": "1"}],
+        "attributes": {},
+        "category": category,
+        "confidence": {"high": {}},
+        "dimensions": size,
+        "identifier": "8B4E1E5A-0000-4000-8000-000000000000",
+        "parentIdentifier": None,
+        "story": 0,
+        "transform": matrix.T.ravel().tolist(),
+        **fields,
+    }
+
+
+def surface(category, size, centre, corners=()):
+    fields = {"polygonCorners": corners, "completedEdges": [], "curve": None}
+    return element({category: {}}, size, centre, **fields)
+
+
+def floor(corners, centre):
+    """Return a floor: its corners are in its own plane, which is horizontal."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = TO_Y_UP  # its third axis points up
+    matrix[:3, 3] = TO_Y_UP @ centre
+    polygon = [[x - centre[0], y - centre[1], 0] for x, y in corners]
+    return surface("floor", [6, 4, 0], centre, polygon) | {"transform": matrix.T.ravel().tolist()}
+
+
+def room_plan(**fields):
+    """Return the table as RoomPlan's CapturedRoom, with a washer dryer, a wall and a door."""
+    table = element({"table": {}}, [1.5, 0.75, 1.0], CENTRE, 90)
+    return {
+        "coreModel": "YnBsaXN0",
+        "walls": [surface("wall", [6, 2.7, 0], (3, 0, 1.35))],
         "objects": [table, {**table, "category": {"washerDryer": {}}}],
-        "doors": [
-            {
-                "dimensions": [0.9, 2, 0],
-                "transform": door.T.ravel().tolist(),
-                "category": {"door": {"isOpen": True}},
-            }
-        ],
+        "doors": [element({"door": {"isOpen": True}}, [0.9, 2, 0], (3, 0, 1))],
         "windows": [],
         "openings": [],
+        "floors": [],
+        "sections": [{"center": [0, 0, 0], "label": "kitchen", "story": 0}],
+        "story": 0,
         "version": 2,
+        "referenceOriginTransform": np.eye(4).ravel().tolist(),
+        **fields,
     }
 
 
@@ -119,9 +141,19 @@ def test_every_format_gives_the_same_box(scan, name):
     assert facts_files([question(scan)]) == [path]
 
 
+NO_BOX = [{"ins_id": "5", "label": "rug", "bounding_box": [{"x": 1, "y": 1, "z": 0}] * 8}]
+STRUCTURE = {"id": 2, "label": "wall", "segments": [2], "obb": OBB}
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(FORMATS["room_plan"], "1 walls"), (table(colour="red", id=7), "colour, id")],
+    [
+        (FORMATS["room_plan"], "1 walls, 1 sections"),
+        (room_plan(referenceOriginTransform=[2] * 16), "referenceOriginTransform"),
+        (table(colour="red", id=7), "colour, id"),
+        (FORMATS["interior_gs"] + NO_BOX, "2 instances"),
+        ({"segGroups": [*FORMATS["scannetpp"]["segGroups"], STRUCTURE]}, "1 wall"),
+    ],
 )
 def test_what_is_not_used_is_reported_at_the_start(scan, caplog, data, words):
     path = write(scan, data)
@@ -130,6 +162,7 @@ def test_what_is_not_used_is_reported_at_the_start(scan, caplog, data, words):
     assert record.levelname == "WARNING"
     assert str(path) in record.message
     assert words in record.message
+    assert "wall" not in load(scan).counts
 
 
 def test_room_plan_has_doors_and_words_for_categories(scan):
@@ -139,6 +172,40 @@ def test_room_plan_has_doors_and_words_for_categories(scan):
     low, high = facts.boxes["door"][0].bounds
     np.testing.assert_allclose((low + high) / 2, (3, 0, 1), atol=1e-9)
     np.testing.assert_allclose(high - low, (0.9, 0.02, 2), atol=1e-9)
+
+
+def test_room_plan_is_found_under_the_name_of_the_scan(scan):
+    path = write(scan, FORMATS["room_plan"], "room.json")
+    assert load(scan).counts["table"] == 1
+    assert facts_files([question(scan)]) == [path]
+    assert "room.json" not in " ".join(load_scene(scan).notes)
+    write(scan, table(label="desk"))
+    assert load(scan).counts == {"desk": 1}
+    path.write_text('{"objects": [')
+    assert facts_files([question(scan)]) == [scan.with_name("room.boxes.json")]
+
+
+def test_room_plan_gives_the_area_of_the_floor(scan, caplog):
+    text = "What is the size of this room (in square meters)?"
+    asked = Question("1", "b", "d", "room", "room_size_estimation", text, "number", scan=scan)
+    corners = [(0, 0), (6, 0), (6, 2), (4, 2), (4, 4), (0, 4)]
+    plan = room_plan(floors=[floor(corners, (3, 2, 0))])
+    write(scan, plan)
+    assert true_answer(asked, load(scan)) == "20.0"
+    plan["floors"][0]["polygonCorners"] = []  # as for a rectangle
+    write(scan, plan)
+    assert true_answer(asked, load(scan)) == "24.0"
+    assert not caplog.records
+    write(scan, room_plan(floors=[floor([(0, 0), (1, 0), (1, 1), (0, 1)], (0.5, 0.5, 0))]))
+    load(scan)
+    assert "(1, 1) m" in caplog.text
+
+
+def test_categories_may_be_plain_text(scan):
+    plan = room_plan()
+    plan["objects"][1]["category"] = "coffeeTable"
+    write(scan, plan)
+    assert load(scan).counts == {"table": 1, "coffee table": 1, "door": 1}
 
 
 def test_boxes_are_in_the_unit_and_axes_of_the_scan(tmp_path):
@@ -195,8 +262,14 @@ def test_scannet_boxes_come_from_the_vertices_in_the_aligned_frame(tmp_path):
         (table(center=[5.5, 0.5, -3.5], size=[0.5, 0.5, 0.5]), ["--boxes-up y"]),
         (table(number=1) + table(number=1), ["number 1"]),
         (table(corners=CORNERS.tolist()), ["center and size, or corners"]),
-        ([], ["boxes.md"]),
+        ([], ["no boxes"]),
         ({"rooms": 3}, ["boxes.md"]),
+        ({"walls": [], "objects": [{"name": "chair"}]}, ["dimensions"]),
+        ({"data": [], "skipped": True}, ["no boxes"]),
+        (table(center=[float("nan"), 1, 1]), ["NaN"]),
+        ([{"center": CENTRE, "size": SIZE}], ["label"]),
+        (table(center=[90, 1, 1]), ["1 of 1 boxes"]),
+        (table() + table(center=[90, 1, 1]), ["1 of 2 boxes"]),
         (table(label="a\u202eb"), ["invisible"]),
         (table(center=[1, 2]), ["center"]),
     ],
@@ -208,6 +281,13 @@ def test_what_does_not_fit_is_refused_with_the_numbers(scan, data, words):
     assert str(path) in str(error.value)
     for word in words:
         assert re.search(word, str(error.value)), error.value
+
+
+@pytest.mark.parametrize(("content", "word"), [("", "empty"), ('[{"label": ', "not valid JSON")])
+def test_a_damaged_file_is_refused(scan, content, word):
+    scan.with_name("room.boxes.json").write_text(content)
+    with pytest.raises(QuestionsError, match=word):
+        load(scan)
 
 
 def test_the_advised_option_makes_the_boxes_fit(scan):
@@ -238,8 +318,6 @@ def test_boxes_of_the_user_precede_those_of_make_rooms(tmp_path):
 
 
 def test_area_of_the_floor_is_unknown(scan):
-    from render_agent.tasks.question_types import true_answer
-
     write(scan, table())
     text = "What is the size of this room (in square meters)?"
     asked = Question("1", "b", "d", "room", "room_size_estimation", text, "number", scan=scan)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from render_agent.errors import SceneError
+from render_agent.scans.box_files.reader import room_plan_file
 from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scans.formats.assumed_frame import (
@@ -133,10 +134,10 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
 
 
 def _foreign_note(path: Path) -> str | None:
-    """Return a note if the JSON file next to a scan is not a ground truth file; some phone apps write others."""
+    """Return a note if the JSON file next to a scan is neither a ground truth file nor RoomPlan's."""
     companion = path.with_suffix(".json")
-    if companion.is_file() and ground_truth_file(path) is None:
-        return f"ignored: {companion.name} (not a ground truth file of make-rooms); if it contains boxes, pass it with --boxes"
+    if companion.is_file() and ground_truth_file(path) is None and room_plan_file(path) is None:
+        return f"ignored: {companion.name} (neither of make-rooms nor of RoomPlan); if it contains boxes, pass it with --boxes"
     return None
 
 

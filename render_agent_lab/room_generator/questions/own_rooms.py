@@ -16,11 +16,12 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.room_ground_truth import (
     AnnotatedObject,
+    Room,
     RoomGroundTruth,
     ground_truth_file,
     read_ground_truth,
 )
-from render_agent.tasks.own_boxes import own_box_file, own_boxes, warn_of_unused
+from render_agent.tasks.own_boxes import own_box_file, place_boxes
 from render_agent_lab.room_generator.floor_plan.walkway import footprint_distance
 
 # Heights above the floor, in metres, whose clearances together cover a walking person.
@@ -32,37 +33,50 @@ SUPPORT_METRES = 0.1
 
 @dataclass(frozen=True, eq=False)
 class OwnRoom(RoomGroundTruth):
-    """The boxes of a scan whose rooms and areas are unknown."""
+    """The boxes of a scan. Its rooms are the floors in the file of boxes."""
 
-    scan: Path
-    config: RunConfig
-
-    def free_floor(self) -> tuple[Array, NDArray[np.bool_]]:
-        """Return a grid of places, (x, y, 2) metres in the frame of the scan file, and which are free to walk, (x, y)."""
-        up, unit = self.config.frame
-        scene = load_scene(self.scan, up=up, unit=unit)
-        places, free = FreeSpace.of(scene).walkable_floor(BODY_METRES)
-        return places + np.array(scene.origin)[:2], free
+    free_floor: tuple[Array, NDArray[np.bool_]]
+    """Grid of places, (x, y, 2) metres in the frame of the scan file, and which are free to walk, (x, y)."""
 
 
 def truth_of(scan: Path, config: RunConfig) -> RoomGroundTruth:
     """Return the ground truth of a scan: that of `make-rooms`, or the boxes next to it. Raises QuestionsError."""
-    if (file := ground_truth_file(scan)) is not None:
-        return read_ground_truth(file)
     boxes_file = own_box_file(scan, config)
     if boxes_file is None:
+        if (file := ground_truth_file(scan)) is not None:
+            return read_ground_truth(file)
         raise QuestionsError(
             f"{scan} has no object boxes. Write {scan.stem}.boxes.json next to it, or draw them with render-agent boxes."
         )
-    warn_of_unused(boxes_file, scan, config)
-    by_label = own_boxes(boxes_file, scan, config)
-    boxes = [box for group in by_label.values() for box in group]
+    up, unit = config.frame
+    scene = load_scene(scan, up=up, unit=unit)
+    own = place_boxes(boxes_file, scene, config.boxes_up, config.boxes_unit)
+    own.warn_of_unused(boxes_file)
+    places, free = FreeSpace.of(scene).walkable_floor(BODY_METRES)
+    boxes = [entry.box for entry in own.objects]
     objects = [
-        AnnotatedObject(label, box.centre, box.size, box.axes, label, 0, _support(box, boxes))
-        for label, group in by_label.items()
-        for box in group
+        AnnotatedObject(
+            entry.label,
+            entry.box.centre,
+            entry.box.size,
+            entry.box.axes,
+            entry.label,
+            0,
+            _support(entry.box, boxes),
+        )
+        for entry in own.objects
     ]
-    return OwnRoom(scan.stem, "scan", 0.0, 0.0, [], [], objects, scan, config)
+    rooms = [Room("room", polygon) for polygon in own.floors]
+    return OwnRoom(
+        scan.stem,
+        "scan",
+        sum(room.area for room in rooms),
+        scene.ceiling - scene.floor,
+        rooms,
+        [],
+        objects,
+        (places + np.array(scene.origin)[:2], free),
+    )
 
 
 def _support(box: OrientedBox, others: Sequence[OrientedBox]) -> int | None:

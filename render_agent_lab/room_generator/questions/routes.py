@@ -103,7 +103,7 @@ class _Walks:
         self.destinations = [entry for entry in self.destinations if entry.support is None]
         self.is_own = isinstance(truth, OwnRoom)
         if isinstance(truth, OwnRoom):
-            self.centres, self.free = truth.free_floor()
+            self.centres, self.free = truth.free_floor
         else:
             walkway = Walkway(truth.rooms, truth.ways)
             self.centres, self.free = walkway.centres, walkway.free[CLEARANCE]

@@ -6,10 +6,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 from factories.homes import write_own_scans
+from factories.scans import block, mesh_ply, room
 from scipy.optimize import minimize
 
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
+from render_agent.scans.formats import load
 from render_agent.score.questions import score_answer
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import subjects, true_answer
@@ -78,12 +80,28 @@ def test_types_do_not_change_each_other(house, type_in):
     assert other != everything
 
 
+def test_each_scan_is_read_once(tmp_path, type_in, monkeypatch):
+    tables = ((1, 1, 0), (2, 2, 0.8)), ((3, 1, 0), (4, 2, 0.8))
+    (tmp_path / "flat.ply").write_bytes(mesh_ply(*room(*(block(*table) for table in tables))))
+    boxes = [
+        {"label": "table", "center": np.mean(t, 0).tolist(), "size": [1, 1, 0.8]} for t in tables
+    ]
+    (tmp_path / "flat.boxes.json").write_text(json.dumps(boxes))
+    reads, read = [], load._read
+    monkeypatch.setattr(
+        load, "_read", lambda path, *frame: reads.append(path) or read(path, *frame)
+    )
+    make(type_in, tmp_path, "questions.jsonl")
+    assert len(reads) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
         (("room01.ply", "--to", "elsewhere/q.jsonl"), "elsewhere"),
         (("room01.ply", "--to", "q.jsonl", "--types", "colour"), "colour"),
         (("bare.ply", "--to", "q.jsonl"), "bare.boxes.json"),
+        (("room01.ply", "room05.ply", "--to", "q.jsonl", "--boxes", "x.json"), "--boxes"),
     ],
 )
 def test_mistakes_are_named(house, type_in, arguments, word):
