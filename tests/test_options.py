@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from render_agent.dialogue.probe import KEYS
+from render_agent.beliefs.ask_beliefs import KEYS
 from render_agent.engines.bundled_models import NOTES
 from render_agent.engines.engine_options import engine_options
 from render_agent.errors import UsageError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verifier
 from render_agent.dialogue.evidence import Candidate, Evidence
@@ -57,8 +57,20 @@ class Judge:
 
 Need = Ask | Barrier | Draw | Judge
 
-# Asks for more after a turn, outside its dialogue. Returns the turn to log, and the id of the side dialogue, which has ended.
-AfterTurn = Callable[[QuestionState, Request, Turn], Generator[Need, Any, tuple[Turn, str]]]
+
+class AfterTurn(Protocol):
+    """Asks for more after a turn, outside its dialogue."""
+
+    prompt_tokens: ClassVar[int]
+    """Upper bound on the tokens that its message adds to the dialogue."""
+    reply_tokens: ClassVar[int]
+    """Upper bound on the tokens of a reply, without thinking."""
+
+    def __call__(
+        self, state: QuestionState, request: Request, turn: Turn
+    ) -> Generator[Need, Any, tuple[Turn, str]]:
+        """Return the turn to log, and the id of the side dialogue, which has ended."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from render_agent.beliefs.ask_beliefs import MAX_TOKENS
 from render_agent.dialogue.parsing.unreadable import (
     CAUSES,
     MAX_REASON_CHARS,
@@ -11,7 +12,7 @@ from render_agent.dialogue.parsing.unreadable import (
     describe_unreadable,
     likely_cause,
 )
-from render_agent.dialogue.probe import MAX_TOKENS, Probe
+from render_agent.dialogue.probe import Probe
 from render_agent.util.reasons import truncate
 
 # `--max-new-tokens` does not apply to belief probes.
@@ -28,7 +29,7 @@ PROBE_CAUSES = {
 
 def unreadable_probes(probes: Sequence[Probe]) -> str | None:
     """Return the number of unreadable belief probes and the main cause; None unless most probes are unreadable."""
-    return describe_unreadable("belief probes", [*map(_cause_of_probe, probes)], PROBE_CAUSES)
+    return describe_unreadable(Probe.noun, [*map(_cause_of_probe, probes)], PROBE_CAUSES)
 
 
 def _cause_of_probe(probe: Probe) -> str | None:

@@ -1,6 +1,6 @@
 """A model's beliefs about a scene, parsed from its reply to a probe.
 
-A reply is one JSON object with the keys that the probe requested (see `render_agent.dialogue.probe`):
+A reply is one JSON object with the keys that the probe requested:
 
     {"objects": [{"category": "chair", "position": [1.5, -0.3], "sure": 80, "length_meters": 0.9}],
      "counts": [{"category": "chair", "count": 2}], "position": [0.4, 1.2], "yaw_degrees": 90, "unseen": ["lamp"],

@@ -52,18 +52,10 @@ class Wording:
         return self.templates["about.options"]
 
     @property
-    def states_beliefs(self) -> bool:
-        """False if the model is known not to answer probes (`about.beliefs: none`)."""
-        return self.templates.get(BELIEFS) != "none"
-
-    @property
     def sha256(self) -> str:
         """SHA-256 of all templates, including inherited ones; comments and layout do not count."""
         texts = json.dumps(dict(self.templates), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(texts.encode()).hexdigest()
-
-
-BELIEFS = "about.beliefs"  # only in the files of models
 
 
 @cache
@@ -80,8 +72,8 @@ def load_wording(file: Path) -> Wording:
     """
     general_templates, templates = general().templates, _read(file)
     for key, template in templates.items():
-        if key == BELIEFS:
-            continue
+        if key.startswith("about."):
+            continue  # facts about the model
         if key not in general_templates:
             raise SetupError(f"{file}: unknown key {key}. Remove it or correct its name.")
         if not template and (key.startswith("fields.") or key == "question.number_in"):

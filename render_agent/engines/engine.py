@@ -65,7 +65,7 @@ class Request:
     tools: Sequence[Mapping[str, Any]] | None = None
     """Tools that the reply may call, as in chat completions; None if it is plain text."""
     probe: ProbeRequest | None = None
-    """The beliefs that the request asks for; None in a regular turn."""
+    """What is asked after a turn, outside the dialogue; None in a regular turn."""
     restates: bool = False
     """True if it asks for only the answer once more, because the last turn's reply gave none that could be read."""
 

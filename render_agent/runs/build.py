@@ -34,6 +34,7 @@ from render_agent.render.subprocess_renderer import make_isolated_renderer
 from render_agent.render.viewer import Viewer
 from render_agent.runs.conflicts import refuse_conflicts
 from render_agent.runs.cost.billing import Billing
+from render_agent.runs.run_part import run_parts
 from render_agent.scans.cache import SceneCache
 from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
@@ -116,7 +117,7 @@ class Parts:
         maker = engine_maker(self.config.engine)
         engine = maker if isinstance(maker, Choice) else Choice()
         view_parts = (self.image_stress, self.view_policy, self.toolset)
-        return (*view_parts, *self.verifiers, engine)
+        return (*view_parts, *self.verifiers, engine, *run_parts())
 
     @cached_property
     def prompt(self) -> Prompt:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from render_agent.dialogue.probe import probe_keys
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, BENCHMARK_OPTIONS, OPTIONS, flag_of
+from render_agent.runs.run_part import after_turn
 
 if TYPE_CHECKING:
     from render_agent.runs.build import Parts
@@ -21,7 +21,7 @@ def refuse_conflicts(parts: Parts) -> None:
         _check_engine,
         _check_schedule,
         _check_views,
-        _check_probe,
+        after_turn,
         _check_agent,
     ):
         check(parts)
@@ -134,24 +134,6 @@ def _check_views(parts: Parts) -> None:
         raise UsageError(
             f"--change needs unchanged rooms, but --image-stress {config.image_stress} exchanges or mirrors them. Omit one of"
             " them."
-        )
-
-
-def _check_probe(parts: Parts) -> None:
-    config, flag = parts.config, f"--probe {','.join(parts.config.probe)}"
-    if not config.probe:
-        return
-    if parts.blind:
-        raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
-    if not parts.prompt.wording.states_beliefs:
-        raise UsageError(
-            f"{flag} asks for beliefs, which --model {parts.model_name} was not trained to state. Omit it, or use another"
-            " model."
-        )
-    if not probe_keys(config.probe, free=parts.free):
-        raise UsageError(
-            f"{flag} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let the"
-            " model choose its views."
         )
 
 

@@ -31,13 +31,14 @@ from render_agent.runs.log.results import results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, cost_of, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
 from render_agent.runs.machines import machine_note
+from render_agent.runs.run_part import run_parts
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent.tasks.input_files import InputFile, Section, changed_files
 from render_agent.util.atomic_files import read_json, read_lines
 from render_agent.util.contained_paths import check_links, image_path
-from render_agent.util.display import count_noun, first_names
+from render_agent.util.display import first_names
 from render_agent.util.file_digests import digests_of, sha256
 from render_agent.util.reasons import did_you_mean, truncate
 from render_agent.util.safe_parse import convert, parse_json
@@ -152,11 +153,7 @@ class RunData:
                 f"{QUESTIONS} has changed since the run started (different SHA-256): the scores are those of the changed"
                 " questions and ground truths"
             )
-        if self.config.probe and self.changed_annotations:
-            notes.append(
-                f"{count_noun(len(self.changed_annotations), 'annotation file')} changed since the run started (different"
-                " SHA-256): beliefs about their scenes are not scored"
-            )
+        notes += [note for part in run_parts() for note in part.notes(self)]
         return [note for note in notes if note]
 
     @property

@@ -18,9 +18,7 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
-from render_agent.beliefs.ask_beliefs import ask_beliefs
 from render_agent.dialogue.chat import Message
-from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
@@ -65,6 +63,7 @@ from render_agent.runs.preflight import (
     prompt_digest,
 )
 from render_agent.runs.read import NO_SCENES, RunData
+from render_agent.runs.run_part import after_turn
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
@@ -182,11 +181,8 @@ def turn_taker(
     verifiers = tuple(verifier.open(config, questions, engine) for verifier in parts.verifiers)
     check_loaded(parts, questions)
     tools = Tools(prompt, views, verifiers, config.seed)
-    after_turn = None
-    if config.probe and engine.capabilities.side_dialogues:
-        plan = ProbePlan(probe_keys(config.probe, free=parts.free), prompt.wording)
-        after_turn = partial(ask_beliefs, plan, config.seed)
-    return TurnTaker(engine, log, config, parts.agent, tools, after_turn, parts.pose_faults.drift)
+    sides = after_turn(parts) if engine.capabilities.side_dialogues else ()
+    return TurnTaker(engine, log, config, parts.agent, tools, sides, parts.pose_faults.drift)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class TurnTaker:
     config: RunConfig
     agent: Agent  # chooses the move of each turn among the replies
     tools: Tools  # the prompt, the views and the verifiers
-    after_turn: AfterTurn | None = None
+    after_turn: Sequence[AfterTurn] = ()
     drift: float = 0.0
     """Error of the reported pose, per metre moved and per degree turned."""
 
@@ -132,8 +132,8 @@ class TurnTaker:
             measure = partial(self.tools.views.target_errors, state, observation, turn)
             turn = structs.replace(turn, target_errors=(yield Draw(measure)))
         turn = structs.replace(turn, sha256=self.log.images.wait_for(turn.image_files))
-        if self.after_turn is not None:
-            turn, side_dialogue = yield from self.after_turn(state, request, turn)
+        for ask in self.after_turn:
+            turn, side_dialogue = yield from ask(state, request, turn)
             self.retire([side_dialogue])
         self.log.append(turn)
         state.take(turn)

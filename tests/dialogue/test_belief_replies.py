@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
+from render_agent.beliefs.ask_beliefs import BeliefProbe, probe_keys
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
-from render_agent.dialogue.probe import ProbePlan, probe_keys
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import build_grammar
@@ -31,7 +31,7 @@ REPLY = {
 
 
 def test_complete_reply_is_parsed():
-    schema = ProbePlan(KEYS, general()).schema
+    schema = BeliefProbe(KEYS, general(), 0).schema
     jsonschema.validate(REPLY, dict(schema))
     assert not LLMatcher.validate_grammar(build_grammar(schema))  # usable for guided decoding
     belief = read_belief(json.dumps(REPLY), KEYS.keys())

@@ -13,7 +13,6 @@ from factories.runs import make_config, transcripts
 from render_agent.dialogue import wording
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.wording import (
-    BELIEFS,
     GENERAL_FILE,
     general,
     load_wording,
@@ -141,7 +140,7 @@ def test_wordings_have_the_same_keys_and_placeholders():
         }
 
     small, general_keys = read(SMALL), read(GENERAL_FILE)
-    assert small.pop(BELIEFS) == set()
+    assert small.pop("about.beliefs") == set()
     assert small.items() <= general_keys.items()
     left_out = general_keys.keys() - small.keys() - {"question.number_in"}
     assert all(key.startswith("fields.") for key in left_out)
@@ -150,7 +149,7 @@ def test_wordings_have_the_same_keys_and_placeholders():
 def test_every_template_is_used():
     code = "".join(
         file.read_text()
-        for folder in ("dialogue", "views", "visibility", "agents", "runs")
+        for folder in ("dialogue", "views", "visibility", "agents", "beliefs", "runs")
         for file in (TREE / "render_agent" / folder).rglob("*.py")
     )
     for key in general().templates:
@@ -178,10 +177,8 @@ def test_wording_of_a_local_model_is_used_and_recorded(tmp_path, small_folder):
 
 def test_probes_are_refused_for_a_model_without_beliefs():
     options = {"batch": True, "benchmark": "rooms", "model": "small"}
-    assert build(RunConfig(**options)).prompt.wording.states_beliefs is False
     with pytest.raises(UsageError, match=r"--probe map.*small"):
         build(RunConfig(**options, probe=("map",)))
-    assert general().states_beliefs
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class NamedPolicy:
     knows_boxes: bool = False
     """True if the policy answers from the object boxes of the scenes."""
     answers_probes: bool = False
-    """True if the policy may be run with `--probe`, because it states what it believes."""
+    """True if the policy replies to requests with a `probe`."""
 
     def __call__(
         self,

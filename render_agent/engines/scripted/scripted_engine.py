@@ -22,7 +22,6 @@ from render_agent.engines.make_engine import EngineMaker
 from render_agent.engines.scripted.load_policy import SUFFIXES, find_policy
 from render_agent.engines.scripted.policy import Policy
 from render_agent.engines.token_estimate import image_tokens
-from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.input_files import InputFile
 from render_agent.tasks.selection import question_files, undivided_questions
@@ -169,18 +168,6 @@ class Scripted(EngineMaker):
             questions = [shard.pop(q.id, q) for q in undivided_questions(config)]
             questions += shard.values()  # counterparts
         return make_scripted(self.model_name(config), questions, config.seed, size, config)
-
-    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
-        """Raise UsageError if a policy without beliefs would be probed for them."""
-        name = self.model_name(config)
-        is_registered = name in registry.names("scripted policy")
-        policy = registry.load("scripted policy", name) if is_registered else None
-        has_none = not getattr(policy, "answers_probes", True) or name.endswith((".json", ".jsonl"))
-        if config.probe and has_none:
-            raise UsageError(
-                f"--probe {','.join(config.probe)} asks for beliefs, which the policy {name} does not have. Omit it,"
-                " or pass a model or a policy with a method believe."
-            )
 
     def describe(self, config: RunConfig, questions: Sequence[Question] = ()) -> dict[str, Any]:
         """Return the policy's note for result pages. Raises SetupError if the policy does not exist."""

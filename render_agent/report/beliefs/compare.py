@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from render_agent.beliefs.belief_figures import belief_differences, last_steps
-from render_agent.beliefs.belief_results import beliefs_of
+from render_agent.beliefs.part import beliefs_of
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.errors import QuestionsError
 from render_agent.runs.read import RunData

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from render_agent.beliefs.belief_results import beliefs_of
 from render_agent.beliefs.matching import match_results
+from render_agent.beliefs.part import beliefs_of
 from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.beliefs.probe_estimate import estimate_probes
 from render_agent.dialogue.chat import Message, image_files
 from render_agent.engines.prices import PER_TOKENS
 from render_agent.engines.token_estimate import CHARACTERS_PER_TOKEN, image_tokens, text_tokens
 from render_agent.runs.build import Parts
 from render_agent.runs.cost.billing import BATCH_RATE
+from render_agent.runs.run_part import after_turn
 from render_agent.util.display import count_noun
 
 FOLLOWING_TOKENS = 60  # per later turn, including chat markup; most turns take about 40
@@ -73,20 +73,22 @@ def estimate(
     num_batched = min(config.max_batched_turns, turns) if config.batch_jobs else 0
     is_last_batched = num_batched == turns
     rewordings = num_questions if agent.wordings > 1 else 0
-    probes = estimate_probes(config, prompts)
+    sides = after_turn(parts)
+    side_prompts = sum(sum(prompts) + turns * (reply + side.prompt_tokens) for side in sides)
+    side_replies = turns * sum(side.reply_tokens + thinking for side in sides)
     restated = 0 if config.no_restate else num_questions
     restated_tokens = restated * (prompts[-1] + reply + resent + RESTATE_TOKENS)
     prompt_tokens = dialogues * agent.samples * sum(prompts) + rewordings * REWORDING_TOKENS
-    prompt_tokens += restated_tokens + num_questions * probes.prompt_tokens
+    prompt_tokens += restated_tokens + num_questions * side_prompts
     return RunEstimate(
-        requests=dialogues * turns + rewordings + num_questions * probes.requests + restated,
+        requests=dialogues * turns + rewordings + num_questions * turns * len(sides) + restated,
         prompt_tokens=prompt_tokens,
         cached_tokens=dialogues * (sum(prompts[:-1]) + (agent.samples - 1) * sum(prompts))
         + max(0, dialogues - 1) * instructions
         + restated * prompts[-1],
         reply_tokens=(dialogues * agent.samples * turns + rewordings + restated)
         * (reply + thinking)
-        + num_questions * probes.reply_tokens,
+        + num_questions * side_replies,
         batch_prompt_tokens=dialogues * agent.samples * sum(prompts[:num_batched])
         + is_last_batched * restated_tokens,
         batch_reply_tokens=(dialogues * agent.samples * num_batched + is_last_batched * restated)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from render_agent.beliefs.probe_caveats import unreadable_probes
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     CONTEXT_EXCEEDED,
@@ -19,6 +18,7 @@ from render_agent.dialogue.events import (
 from render_agent.dialogue.parsing.unreadable import CAUSES, describe_unreadable, likely_cause
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
+from render_agent.runs.run_part import run_parts
 
 Events = tuple[str, ...]  # events of one reply
 
@@ -59,16 +59,13 @@ def event_caveat(event: str) -> str | None:
 
 def caveats(turns: Sequence[Turn]) -> list[str]:
     """Return the caveats of the given turns and their side replies, most important first."""
-    side_replies = [reply for turn in turns for reply in turn.side_replies]
-    unreadable = [unreadable_caveat(turns), unreadable_probes(side_replies)]
+    events = {"turns": [turn.events for turn in turns]}
+    for reply in (reply for turn in turns for reply in turn.side_replies):
+        events.setdefault(reply.noun, []).append(reply.events)
     return [
-        *(caveat for caveat in unreadable if caveat is not None),
-        *_event_caveats(
-            {
-                "turns": [turn.events for turn in turns],
-                "belief probes": [reply.events for reply in side_replies],
-            }
-        ),
+        *filter(None, [unreadable_caveat(turns)]),
+        *(caveat for part in run_parts() for caveat in part.caveats(turns)),
+        *_event_caveats(events),
     ]
 
 

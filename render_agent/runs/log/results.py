@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from render_agent.beliefs.belief_results import belief_results, probe_totals
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
 from render_agent.runs.cost.billing import UNPRICED, Billing
@@ -21,6 +20,7 @@ from render_agent.runs.log.row import (
     score_of,
     scored_answers,
 )
+from render_agent.runs.run_part import run_parts
 from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.dialogues.answering import answering_figures
@@ -106,7 +106,7 @@ def results(
         ),
         **view_measures(scored_states),
         **({} if stress is None else stress.metrics(scored_states)),
-        **belief_results(originals, stress, facts),
+        **{k: v for p in run_parts() for k, v in p.results(originals, stress, facts).items()},
         **({} if causal is None else {"causal": causal}),
         **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),
@@ -182,7 +182,7 @@ def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -
             "waiting": round(sum(turn.seconds.waiting for turn in turns), 3),
             "generating": round(generating, 3),
         },
-        **probe_totals(turns),
+        **{key: value for part in run_parts() for key, value in part.totals(turns).items()},
         "per_question": per_question(rows, calls),
     }
 

@@ -10,13 +10,13 @@ from conftest import test_data
 from factories.replies import parse_reply
 
 from render_agent import registry
+from render_agent.beliefs.part import Beliefs
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
-from render_agent.engines.scripted.scripted_engine import SCRIPTED
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.score.means import AnswerScore, tally_scores
@@ -237,13 +237,13 @@ def test_unknown_policy_error_lists_the_available_ones(model):
 @pytest.mark.parametrize("model", [*registry.names("scripted policy"), "replies.jsonl"])
 def test_policies_without_beliefs_refuse_probes(model):
     config = RunConfig(batch=True, benchmark="rooms", engine="scripted", model=model)
-    SCRIPTED.check(config, ())
+    Beliefs().check(config, ())
     probed = replace(config, probe=("map",))
     if model in ("seeker", "witness"):
-        SCRIPTED.check(probed, ())
+        Beliefs().check(probed, ())
         return
     with pytest.raises(UsageError, match=f"--probe map.*{model}"):
-        SCRIPTED.check(probed, ())
+        Beliefs().check(probed, ())
 
 
 @pytest.mark.parametrize("engine", ["scripted", "human"])

@@ -1,0 +1,128 @@
+"""The run part of beliefs (`--probe`): probes after turns, and their entries of `results.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from render_agent import registry
+from render_agent.beliefs.ask_beliefs import BeliefProbe, probe_keys
+from render_agent.beliefs.belief_figures import belief_figures
+from render_agent.beliefs.probe_caveats import unreadable_probes
+from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
+from render_agent.dialogue.question import Question
+from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.tokens import reported_total
+from render_agent.dialogue.turn import Turn
+from render_agent.engines.make_engine import engine_traits
+from render_agent.errors import QuestionsError, UsageError
+from render_agent.options import RunConfig
+from render_agent.runs.run_part import RunPart
+from render_agent.tasks.ground_truth import Facts, LoadFacts
+from render_agent.util.display import count_noun
+from render_agent.views.stress.image_stress import ImageStress
+
+if TYPE_CHECKING:
+    from render_agent.runs.build import Parts
+    from render_agent.runs.read import RunData
+
+
+class Beliefs(RunPart):
+    """What a model believes about the scene after every turn."""
+
+    def after_turn(self, parts: Parts) -> BeliefProbe | None:
+        config, probe = parts.config, f"--probe {','.join(parts.config.probe)}"
+        if not config.probe:
+            return None
+        if parts.blind:
+            raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
+        wording = parts.prompt.wording
+        if wording.templates.get("about.beliefs") == "none":
+            raise UsageError(
+                f"{probe} asks for beliefs, which --model {parts.model_name} was not trained to state. Omit it, or use"
+                " another model."
+            )
+        keys = probe_keys(config.probe, free=parts.free)
+        if not keys:
+            raise UsageError(
+                f"{probe} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let"
+                " the model choose its views."
+            )
+        return BeliefProbe(keys, wording, config.seed)
+
+    def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
+        """Refuse a scripted policy that states no beliefs."""
+        if not config.probe or config.engine != "scripted":
+            return
+        name = engine_traits(config.engine).model_name(config)
+        is_registered = name in registry.names("scripted policy")
+        policy = registry.load("scripted policy", name) if is_registered else None
+        if not getattr(policy, "answers_probes", not name.endswith((".json", ".jsonl"))):
+            raise UsageError(
+                f"--probe {','.join(config.probe)} asks for beliefs, which the policy {name} does not have. Omit it,"
+                " or pass a model or a policy with a method believe."
+            )
+
+    def results(
+        self, states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+    ) -> Mapping[str, Any]:
+        """Return belief scores under the key `beliefs` if questions were probed."""
+        probed_states = _probed_states(states)
+        if not probed_states:
+            return {}
+        try:
+            known = _known_facts(probed_states, stress, facts)
+            return {"beliefs": belief_figures(probed_states, *known)}
+        except QuestionsError as error:  # box files were moved or edited since the run started
+            return {"beliefs": {"note": str(error), **belief_figures(probed_states, {}, {})}}
+
+    def totals(self, turns: Sequence[Turn]) -> Mapping[str, Any]:
+        """Return the number and cost of all probes under the key `probes`; other totals exclude them."""
+        probes = [turn.probe for turn in turns if turn.probe]
+        if not probes:
+            return {}
+        num_failed = sum(probe.error is not None for probe in probes)
+        return {
+            "probes": {
+                "asked": len(probes),
+                "unreadable": sum(probe.parsed_belief is None for probe in probes) - num_failed,
+                "failed": num_failed,
+                "calls": round(sum(1 / probe.batch_size for probe in probes)),
+                "tokens": reported_total(probe.tokens for probe in probes),
+                "seconds": round(sum(probe.seconds / probe.batch_size for probe in probes), 3),
+            }
+        }
+
+    def caveats(self, turns: Sequence[Turn]) -> Iterable[str]:
+        caveat = unreadable_probes([turn.probe for turn in turns if turn.probe])
+        return () if caveat is None else (caveat,)
+
+    def notes(self, run: RunData) -> Iterable[str]:
+        """Yield the caveat that boxes are missing because their files have changed."""
+        if run.config.probe and run.changed_annotations:
+            yield (
+                f"{count_noun(len(run.changed_annotations), 'annotation file')} changed since the run started (different"
+                " SHA-256): beliefs about their scenes are not scored"
+            )
+
+
+def beliefs_of(
+    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+) -> dict[str, list[ScoredProbe]]:
+    """Return the scored probes of all probed questions by id."""
+    probed_states = _probed_states(states)
+    known_facts, truths = _known_facts(probed_states, stress, facts)
+    return {state.id: probes_of(state, known_facts, truths) for state in probed_states}
+
+
+def _probed_states(states: Sequence[QuestionState]) -> list[QuestionState]:
+    return [state for state in states if any(turn.probe for turn in state.turns)]
+
+
+def _known_facts(
+    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+) -> tuple[dict[str, Facts], dict[str, str | None]]:
+    """Return the facts of the questions' scenes by name, and the ground truths for the rooms as shown by question id."""
+    questions = [state.question for state in states]
+    truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
+    return facts(questions), truths
