@@ -208,7 +208,7 @@ def message_text(message: Mapping[str, Any], *, has_tools: bool) -> str:
     call_texts = [
         call_text(_text(call.get("name")), call.get("arguments") or {})
         if has_tools
-        else _text(decode_arguments(call.get("arguments")))
+        else _text(decode_arguments(call.get("arguments"))) or _text(call.get("name"))
         for call in calls
     ]
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))

@@ -39,6 +39,7 @@ SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
 # Base classes of the exceptions of the SDKs, of their HTTP libraries and of Python.
 TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError"}
 CONNECTION_ERRORS = {"APIConnectionError", "RequestError", "OSError", "EndOfStream"}
+UNCONNECTED = {"ConnectError", "ConnectionRefusedError", "gaierror"}  # before anything was sent
 SDKS = ("openai", "anthropic", "google", "httpx", "httpx2")
 
 
@@ -47,8 +48,8 @@ class RequestError(Exception):
 
 
 class ApiError(Exception):
-    """A failed request: its HTTP status (0 without a response), or what failed: `timeout`, `unreachable` or
-    `unreadable`.
+    """A failed request: its HTTP status (0 without a response), or what failed: `timeout`, `unreachable`,
+    `interrupted` or `unreadable`.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class ApiError(Exception):
         system = [cause for cause in chain if isinstance(cause, OSError) and cause.strerror]
         number = (system[-1].errno or 0) if system else 0
         reason = os.strerror(number) if number > 0 else system and system[-1].strerror
-        return cls(reason or "connection failed", failure="unreachable")
+        failure = "unreachable" if names & UNCONNECTED else "interrupted"
+        return cls(reason or "the connection ended early", failure=failure)
 
     @cached_property
     def body(self) -> Any:

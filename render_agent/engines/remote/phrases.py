@@ -120,6 +120,13 @@ class Meaning(Enum):
         "pass --engine-option result_images=false",
         r"function_?response\.parts\W+is not supported",
     )
+    NO_MODEL = (
+        Fault.REJECTED,
+        "check --model",
+        r"\bmodel\W{1,3}(?:\S{1,100} )?(?:(?:does not|doesn't|not) exist|(?:is )?not found)",
+        "not a valid model",
+        r"(?:invalid|unknown|no such) model(?: name\b| id\b|[:\"'.]|$)",
+    )
     REQUEST_TOO_LARGE = (Fault.TOO_LONG, "", "request.?too.?large")
     TOO_LONG = (
         Fault.TOO_LONG,
@@ -235,7 +242,9 @@ FINISH_REASONS: Mapping[str, End] = {
         " image_recitation image_prohibited_content model_armor refusal sensitive guardrail_intervened",
         End.FAULT: "error abort aborted cancelled canceled failed network_error server_error timeout"
         " insufficient_system_resource",
-        End.FAULT_IF_EMPTY: "other unknown finish_reason_unspecified incomplete in_progress queued",
+        # The last ones announce calls that the server did not parse; Ollama sends `load` and `unload`.
+        End.FAULT_IF_EMPTY: "other unknown finish_reason_unspecified incomplete in_progress queued load unload"
+        " tool_calls function_call tool_use",
     }.items()
     for reason in reasons.split()
 } | {"": End.FAULT_IF_EMPTY}

@@ -33,7 +33,7 @@ REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is 
 MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
 MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
 INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
-MAX_DELAY_SECONDS = 30.0  # unless the server states a time
+MAX_DELAY_SECONDS = 30.0  # unless the server states a longer time
 JITTER = 0.25  # largest share of a delay that is left out; seconds added to a time that the server states
 
 
@@ -266,13 +266,12 @@ class RemoteEngine:
     async def _back_off(
         self, server: Server, error: ApiError, request: Request, retries: int
     ) -> None:
-        """Wait before a retry: until the time that the server states, for all requests, or else with exponential backoff."""
+        """Wait before a retry with exponential backoff, and until the time that the server states, for all requests."""
         jitter = JITTER * random.Random(f"{request.seed} {request.dialogue_id} {retries}").random()
+        delay = min(INITIAL_DELAY_SECONDS * 2**retries, MAX_DELAY_SECONDS) * (1 - jitter)
         if (stated_seconds := error.retry_after) is not None:
-            delay = stated_seconds + jitter
+            delay = max(delay, stated_seconds + jitter)
             server.not_before = max(server.not_before, self._loop.time() + stated_seconds)
-        else:
-            delay = min(INITIAL_DELAY_SECONDS * 2**retries, MAX_DELAY_SECONDS) * (1 - jitter)
         reason, url = error.describe(server.endpoint), server.endpoint.url
         LOG.info("%s: %s (%s); retry in %.1f s", url, error.fault.value, reason, delay)
         await asyncio.sleep(delay)

@@ -22,7 +22,7 @@ class RemoteOptions:
     timeout: Positive = 600.0  # seconds that a server may be silent before its reply is complete
     connect_timeout: Positive = 10.0  # seconds to connect to the server
     retries: Annotated[int, Meta(ge=0)] = 8
-    """Retries per request, after the server's Retry-After or with exponential backoff."""
+    """Retries per request, with exponential backoff, at least the server's Retry-After."""
     omit: tuple[Omittable, ...] = ()  # fields to leave out, for servers that reject them
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """Additional fields of every request, sent unchanged."""

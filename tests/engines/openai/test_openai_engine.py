@@ -235,7 +235,15 @@ def test_temporary_fault_is_retried_and_reported(create, fault):
 
 @pytest.mark.parametrize(
     ("fault", "attempts"),
-    [((500, {}, ""), 3), ("stall", 3), ("garbage", 3), ("no choices", 3)],
+    [
+        ((500, {}, ""), 3),
+        ("stall", 3),
+        ("garbage", 3),
+        ("no choices", 3),
+        ("reset", 3),
+        ("close", 3),
+        ("cut", 3),
+    ],
     ids=str,
 )
 def test_permanent_fault_fails_only_its_request(create, fault, attempts):

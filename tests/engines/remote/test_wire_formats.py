@@ -381,6 +381,8 @@ MINUTE = "You exceeded your current quota, please check your plan and billing de
         (500, "oops", {"x-should-retry": "false"}, Fault.REQUEST),
         (401, "invalid x-api-key", {}, Fault.REJECTED),
         (404, "model: made", {}, Fault.REJECTED),
+        (400, "the image was not found", {}, Fault.REQUEST),
+        (400, "invalid model output", {}, Fault.REQUEST),
         (400, "prompt is too long", {}, Fault.TOO_LONG),
         (400, "max_tokens is too large: 32768", {}, Fault.REQUEST),
         (413, "request_too_large", {}, Fault.TOO_LONG),
