@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from render_agent.util.processes import count_cores
 
 if TYPE_CHECKING:
     from render_agent.engines.transformers.model.load import LoadedModel
+
+# Besides those in `device_facts`, those that the start check runs.
+CHECKED_LIBRARIES = ("llguidance", "torchvision", "qwen_vl_utils", "triton")
 
 # What a run with `--reproducible on` verifies before its first question; otherwise it is refused.
 EXACT_CHECK = "logits of a dialogue alone and together with two others are equal bit for bit"
@@ -69,7 +73,10 @@ class Transformers(EngineMaker):
         model = model_digest(describe_model(self.model_name(config), config.revision))
         names = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
         options = {name: getattr(config, name) for name in (*names, "batch_size", "image_size")}
-        return {"model": model, "device": device_facts(config), "options": options}
+        libraries = [name for name in CHECKED_LIBRARIES if find_spec(name)]
+        versions = {name: version(name) for name in libraries}
+        facts = {**device_facts(config), "libraries": versions}
+        return {"model": model, "device": facts, "options": options}
 
     def check_at_hand(self, config: RunConfig) -> None:
         """Raise SetupError if a requested device or library is missing."""

@@ -166,6 +166,7 @@ class Probe:
         seconds = time.perf_counter() - began
         if self.loaded.model.device.type != "cuda" and FULL_COST * seconds > MAX_SECONDS:
             self.is_complete = False
+        if not self.is_complete:
             requests = [replace(requests[-1], max_new_tokens=1)]
         for _ in range(2 if self.is_complete else 1):
             with record_logits(engine) as recorded:

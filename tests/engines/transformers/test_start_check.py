@@ -1,6 +1,7 @@
 """The start check passes a sound engine of every family, and switches off each part that is broken on purpose."""
 
 import json
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -316,7 +317,14 @@ def test_forward_pass_that_fails_is_reported(loaded, monkeypatch):
 
 
 def test_slow_device_compares_one_token(loaded, cache, monkeypatch):
-    monkeypatch.setattr(start_check, "MAX_SECONDS", 0.0)
+    plain_logits = start_check.plain_logits
+
+    def slow_logits(*args):
+        time.sleep(0.3)
+        return plain_logits(*args)
+
+    monkeypatch.setattr(start_check, "plain_logits", slow_logits)
+    monkeypatch.setattr(start_check, "MAX_SECONDS", 0.2 * start_check.FULL_COST)
     answered = []
     answer = start_check.answer
 
@@ -332,6 +340,7 @@ def test_slow_device_compares_one_token(loaded, cache, monkeypatch):
     assert not [*cache.iterdir()], "only complete checks are cached"
     monkeypatch.setattr(prefill, "token_positions", shift_positions)
     assert "pages off" in caveats_of(loaded)
+    assert {request.max_new_tokens for request in answered} == {1}, "also after a failure"
 
 
 def test_passed_check_is_cached_by_its_conditions(loaded, cache, monkeypatch):
@@ -380,6 +389,7 @@ def test_conditions_name_model_device_and_options(tmp_path):
     first = conditions()
     assert first["model"].startswith("sha256:")
     assert {"device", "threads", "torch", "transformers"} <= first["device"].keys()
+    assert "llguidance" in first["device"]["libraries"]
     assert conditions(dtype="bfloat16") != first
     assert conditions(engine_option=("reuse=none",)) != first
     assert conditions(max_failures="3") == first
