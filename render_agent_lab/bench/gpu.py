@@ -8,7 +8,7 @@ schedule does the same work. Sequential schedules are measured on a few question
 proportional to the tokens generated; ratios compare tokens per second, and fewer turns make them smaller. The lower bound
 is the minimum time for the same work at the copy and matrix-product rates measured here. A second table has the shares of
 time by activity: what is neither reading nor decoding is idle time of the GPU. Steps run in order of importance until the
-time is up; skipped steps are listed. The page is rewritten after every step.
+time is up; the first line of the page lists those that were skipped. The page is rewritten after every step.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from unittest import mock
 
 import click
 
+from render_agent import __version__
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Request
 from render_agent.engines.transformers import scheduler
@@ -254,7 +255,9 @@ def reproducible_steps(concurrent: int) -> list[Step]:
     fixed = own | {"reproducible": True}
     return [
         Step("automatic rows, reproducible", **fixed),
+        Step("automatic rows", **own),
         Step("default schedule, reproducible", schedule="default", **fixed),
+        Step("default schedule", schedule="default", **own),
         Step("16 rows, reproducible", batch_size=16, **fixed),
         Step("5 rows, reproducible", batch_size=5, **fixed),
         Step(
@@ -263,13 +266,11 @@ def reproducible_steps(concurrent: int) -> list[Step]:
             **fixed,
         ),
         Step("memory temporarily filled, reproducible", fill_memory=True, **fixed),
-        Step("automatic rows", **own),
         # Another size has other transcripts.
         *[
             Step(f"automatic rows, calls of {n} tokens", call_tokens=n, **fixed)
             for n in (1024, 4096)
         ],
-        Step("default schedule", schedule="default", **own),
         Step("16 rows", batch_size=16, **own),
         Step("5 rows", batch_size=5, **own),
     ]
@@ -450,12 +451,13 @@ class Measurement:
                 times = round(row["tokens_a_second"] / speeds[base], 1) if has_base else None
                 row[f"times_{base.replace('-', '_')}"] = times
         heads = ["step", "model", *COLUMNS]
-        lines = [f"- {name}: {json.dumps(facts)}" for name, facts in self.facts.items()]
+        unmeasured = f"; not measured: {', '.join(self.skipped)}" if self.skipped else ""
+        lines = [f"render_agent {__version__}{unmeasured}.", ""]
+        lines += [f"- {name}: {json.dumps(facts)}" for name, facts in self.facts.items()]
         lines += ["", *table(heads, [[row.get(name) for name in heads] for row in self.rows])]
         shares = ["step", *ACTIVITIES]
         lines += ["", *table(shares, [[row.get(name) for name in shares] for row in self.rows])]
         lines += ["", *reproducibility(self.rows)]
-        lines += ["", *(f"Skipped: {name}" for name in self.skipped)]
         publish(self.output, "GPU", lines, machine())
 
 

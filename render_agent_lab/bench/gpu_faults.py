@@ -24,6 +24,7 @@ from typing import Any
 
 import click
 
+from render_agent import __version__
 from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine
 from render_agent.engines.transformers.scheduler import Scheduler
@@ -169,7 +170,13 @@ class Comparison:
         names = "runs filled faults seconds questions failed questions_that_differ events".split()
         names += ["aborted"]
         cells = [[name, *(row.get(key) for key in names)] for name, row in rows.items()]
-        lines = [json.dumps(self.model), "", *table(["run", *names], cells)]
+        lines = [
+            f"render_agent {__version__}.",
+            "",
+            json.dumps(self.model),
+            "",
+            *table(["run", *names], cells),
+        ]
         publish(self.output, "GPU memory faults", lines, machine())
 
 
