@@ -23,8 +23,8 @@ from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, Vector
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_ground_truth import RoomGroundTruth, read_ground_truth
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth, read_ground_truth
 from render_agent.util.safe_parse import to_plain
 from render_agent_lab.expert.sightings import MIN_IMAGE_SHARE, MIN_MAP_SHARE
 from training.image_file import SHAPE, resize

@@ -19,7 +19,6 @@ from render_agent.errors import SceneError
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.viewer import Viewer
-from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.camera import Camera
 from render_agent.scans.file_frame import AUTO, AnyUnit, Up
 from render_agent.scans.formats.load import load_scene
@@ -27,6 +26,7 @@ from render_agent.scans.formats.meshes.mesh_file import scan_of_geometry
 from render_agent.scans.formats.ply.binary import binary_ply
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.annotations import is_annotation_file
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.util.atomic_files import atomic_write
 from render_agent.visibility.start_pose import start_camera

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -11,19 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
-from render_agent.errors import QuestionsError, SceneError
-from render_agent.scans.annotation_rooms.annotations import (
-    SceneAnnotation,
-    is_annotation_file,
-    read_annotations,
-)
-from render_agent.scans.file_frame import AUTO, AnyUnit, Up
+from render_agent.errors import SceneError
 from render_agent.scans.scene import Scene
 
 if TYPE_CHECKING:
     from render_agent.scans.free_space.free_space import FreeSpace
-
-logger = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES = 4 << 30  # default limit for all cached scenes together
 
@@ -43,39 +34,6 @@ class SceneReference(Protocol):
         """Name of the scene."""
 
 
-class SceneReader:
-    """Reads scenes from scan files, or builds them from annotation files, which are parsed once."""
-
-    def __init__(self, up: Up = AUTO, unit: AnyUnit = AUTO) -> None:
-        self.up = up
-        self.unit = unit
-        self._annotations: dict[Path, dict[str, SceneAnnotation]] = {}
-        self._lock = Lock()
-
-    def read(self, path: Path, name: str) -> Scene:
-        """Read scene `name` of file `path`. Raises SceneError if it cannot be read."""
-        if is_annotation_file(path):
-            from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
-
-            return build_annotated_room(self._annotation(path, name), path)
-        from render_agent.scans.formats.load import load_scene
-
-        scene = load_scene(path, name, self.up, self.unit)
-        logger.info("scene %s, %s: %s", name, path, "; ".join(scene.description))
-        return scene
-
-    def _annotation(self, path: Path, name: str) -> SceneAnnotation:
-        with self._lock:
-            try:
-                if path not in self._annotations:
-                    self._annotations[path] = read_annotations(path)
-            except QuestionsError as error:
-                raise SceneError(*error.args) from error
-        if name not in self._annotations[path]:
-            raise SceneError(f"{path} has no annotation of scene {name}; restore the file")
-        return self._annotations[path][name]
-
-
 @dataclass(eq=False)
 class _Entry:
     """A scene, loaded or being loaded, and its free space once it has been requested."""
@@ -91,6 +49,12 @@ class _Entry:
         return self.scene.result().bytes + (self.space.bytes if self.space is not None else 0)
 
 
+def _load_file(path: Path, name: str) -> Scene:
+    from render_agent.scans.formats.load import load_scene
+
+    return load_scene(path, name)
+
+
 class SceneCache:
     """Thread-safe LRU cache of scenes and their free space.
 
@@ -101,12 +65,12 @@ class SceneCache:
     def __init__(
         self,
         limit: int = MAX_CACHE_BYTES,
-        load: Callable[[Path, str], Scene] | None = None,
+        load: Callable[[Path, str], Scene] = _load_file,
         replacements: Mapping[Place, Place] | None = None,
     ) -> None:
         self.limit = limit
         self.loads = 0
-        self._load = load or SceneReader().read
+        self._load = load
         self._replacements = replacements or {}
         self._entries: OrderedDict[Place, _Entry] = OrderedDict()
         self._lock = Lock()

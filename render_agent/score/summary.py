@@ -16,8 +16,8 @@ from render_agent.score.means import (
     AnswerScore,
     tally_scores,
 )
+from render_agent.tasks.built_in_types import DIRECTION
 from render_agent.tasks.question_types import TYPES, task_of, type_label
-from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.display import count_noun
 
 # Means over tasks of VSI-Bench's metrics: of parsed answers, and of answers as VSI-Bench's script reads them. The latter

@@ -23,13 +23,13 @@ from render_agent.score.summary import (
     main_mean,
     row_names,
 )
+from render_agent.tasks.built_in_types import DIRECTION
 from render_agent.tasks.question_types import (
     DIRECTION_TYPES,
     ORDER,
     answer_form_of,
     type_label,
 )
-from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.console import PlainTable
 
 # count in the results -> label in a caption, in display order

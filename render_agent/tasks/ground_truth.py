@@ -15,22 +15,22 @@ import numpy as np
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
-from render_agent.scans.annotation_rooms.annotations import (
+from render_agent.scans.box_files.reader import box_file_parts
+from render_agent.scans.boxes import OrientedBox
+from render_agent.scans.edits import Edit, edit_boxes
+from render_agent.tasks.boxes.annotations import (
     BoxedObject,
     find_annotation_files,
     is_annotation_file,
     read_annotations,
 )
-from render_agent.scans.box_files.reader import box_file_parts
-from render_agent.scans.boxes import OrientedBox
-from render_agent.scans.edits import Edit, edit_boxes
-from render_agent.scans.room_ground_truth import (
+from render_agent.tasks.boxes.own_boxes import SUFFIX, own_box_file, own_boxes
+from render_agent.tasks.boxes.room_ground_truth import (
     AnnotatedObject,
     ground_truth_file,
     polygon_area,
     read_ground_truth,
 )
-from render_agent.tasks.own_boxes import SUFFIX, own_box_file, own_boxes
 
 UNKNOWN_AREA = 0.0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from render_agent.dialogue.question import Question
 from render_agent.options import OPTIONS, RunConfig
-from render_agent.scans.annotation_rooms.annotations import is_annotation_file
+from render_agent.tasks.boxes.annotations import is_annotation_file
 
 STAND_INS = (
     "stand-ins instead of scans: rooms of coloured boxes built from the official annotations"

@@ -9,10 +9,9 @@ from render_agent import registry
 from render_agent.dialogue.answer import AnswerForm
 from render_agent.dialogue.question import Question
 from render_agent.tasks import QUESTION_TYPES
+from render_agent.tasks.built_in_types import DIRECTION, REACH_VIEW
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_type import QuestionType
-from render_agent.tasks.reach_view import REACH_VIEW
-from render_agent.tasks.vsibench_types import DIRECTION
 
 ORDER = "obj_appearance_order"
 

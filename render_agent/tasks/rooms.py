@@ -10,7 +10,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.tasks.benchmark import Benchmark
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 from render_agent.tasks.scan_folders import find_in_folder, missing_text
 from render_agent.util.reasons import did_you_mean
 

@@ -11,7 +11,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
 from render_agent.tasks.benchmark import Benchmark
-from render_agent.tasks.question_files import SUFFIXES, load_questions
+from render_agent.tasks.row_files import SUFFIXES, load_questions
 from render_agent.tasks.scan_folders import LAYOUTS, ROOMS_HINT, Roots, search_places, with_scans
 from render_agent.util.hub import hub_file
 from render_agent.util.safe_parse import read_text

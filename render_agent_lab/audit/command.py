@@ -56,7 +56,7 @@ def audit_command(
     """
     from render_agent.options import RunConfig
     from render_agent.runs.build import build
-    from render_agent.tasks.question_files import load_questions
+    from render_agent.tasks.row_files import load_questions
     from render_agent.tasks.selection import filter_questions
     from render_agent.tasks.vsibench import read_ids
     from render_agent.util.atomic_files import atomic_write

@@ -27,9 +27,9 @@ from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import FloatArray
-from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.score.comparison import Side, compare
 from render_agent.score.summary import OFFICIAL_RAW
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent.visibility.coverage import Surface

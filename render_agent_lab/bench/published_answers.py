@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from render_agent.score.chance import most_frequent_answer
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import NUMBER_TYPES, TYPES
+from render_agent.tasks.row_files import load_questions
 
 NUM_QUANTILES = 20
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CELL,
     CLEARANCE,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
-from render_agent.scans.annotation_rooms.annotations import is_annotation_file
-from render_agent.scans.room_ground_truth import (
+from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.annotations import is_annotation_file
+from render_agent.tasks.boxes.room_ground_truth import (
     RoomGroundTruth,
     ground_truth_file,
     read_ground_truth,
 )
-from render_agent.scans.scene import Scene
 from render_agent.tasks.ground_truth import Facts, load_facts
 from render_agent_lab.expert.derive import Knowledge
 from render_agent_lab.expert.floor import WalkableFloor

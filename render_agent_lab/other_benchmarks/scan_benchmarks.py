@@ -15,10 +15,10 @@ from typing import Any
 from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
 from render_agent.errors import QuestionsError, SetupError, os_errors
 from render_agent.options import RunConfig
-from render_agent.tasks.question_files import read_rows
 from render_agent.tasks.question_type import QuestionType
 from render_agent.tasks.question_types import answer_form_of
 from render_agent.tasks.rooms import refuse_vsibench_options
+from render_agent.tasks.row_files import read_rows
 from render_agent.tasks.rows import check_name, is_finite, question_from_row
 from render_agent.tasks.vsibench import ScannedBenchmark
 from render_agent.util.reasons import short_repr

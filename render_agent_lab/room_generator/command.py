@@ -11,7 +11,7 @@ from render_agent.cli.shared_options import option, to_folder
 from render_agent.errors import SetupError, os_errors
 
 if TYPE_CHECKING:
-    from render_agent.scans.room_ground_truth import RoomGroundTruth
+    from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth
 
 COUNT, SEED, PER_TYPE, SPACING = 8, 1, 3, 0.07
 QUESTIONS = "questions.jsonl"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.scans.formats.ply.binary import binary_ply
-from render_agent.scans.room_ground_truth import AnnotatedObject, RoomGroundTruth, to_json
+from render_agent.tasks.boxes.room_ground_truth import AnnotatedObject, RoomGroundTruth, to_json
 from render_agent_lab.room_generator.build import Home
 from render_agent_lab.room_generator.shapes import Mesh
 

@@ -9,9 +9,9 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
-from render_agent.scans.cache import SceneReader
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import load_facts, place_facts
+from render_agent.tasks.scene_reader import SceneReader
 from render_agent_lab.view_targets.draw_targets import TIERS, draw_targets
 from render_agent_lab.view_targets.target_room import TargetRoom
 

@@ -28,7 +28,7 @@ from render_agent.dialogue.view import View
 from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 from training.wording import small_wording
 
 HERE = Camera((1.0, -2.345, 1.6), yaw=-90.0, pitch=15.0)

@@ -14,7 +14,7 @@ from render_agent.runs.read import RunData, list_runs
 from render_agent.score.chance import most_frequent_answer
 from render_agent.score.questions import score_answer
 from render_agent.score.tables import overall_lines, score_table
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 
 
 def write_questions(folder):

@@ -6,7 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from factories.scenes import BLUE, GREEN, RED, box, joined, write_ply
-from render_agent.scans.room_ground_truth import AnnotatedObject, Room, RoomGroundTruth, to_json
+from render_agent.tasks.boxes.room_ground_truth import (
+    AnnotatedObject,
+    Room,
+    RoomGroundTruth,
+    to_json,
+)
 
 PURPLE = (150, 40, 160)
 

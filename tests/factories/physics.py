@@ -7,7 +7,7 @@ a face of the other, or if it is inside.
 import numpy as np
 
 from render_agent.scans.edits import ObjectParts, edit_scene
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.ground_truth import load_facts
 
 LIFT_METRES = 0.01  # raised by this much, an object that rests on something touches nothing

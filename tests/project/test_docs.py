@@ -34,8 +34,8 @@ from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run
 from render_agent.score.dialogues.instruments import LABELS as INSTRUMENT_LABELS
 from render_agent.score.summary import MEAN_NAMES, OFFICIAL_RAW, VSI_BENCH_SCORE
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import BUILT_IN, TASK_LABELS
+from render_agent.tasks.row_files import load_questions
 
 ARCHITECTURE = read("architecture.md")
 

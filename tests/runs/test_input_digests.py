@@ -32,10 +32,10 @@ from render_agent.report.pages.comparison.changes import changed_questions
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import preview_resume, resume_run, start_run
-from render_agent.scans.cache import SceneReader
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.tasks.rooms import QuestionFile
+from render_agent.tasks.scene_reader import SceneReader
 from render_agent.util import file_digests
 from render_agent.util.file_digests import sha256
 

@@ -11,9 +11,9 @@ from factories.scenes import GREEN, RED, write_ply
 from render_agent.errors import SceneError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.boxes import upright_box
-from render_agent.scans.cache import SceneReader
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit, ObjectParts, edit_boxes, edit_scene
+from render_agent.tasks.scene_reader import SceneReader
 
 # Looks from the middle of the room towards the second chair, which appears left of the image centre.
 AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)

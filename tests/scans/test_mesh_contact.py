@@ -12,10 +12,10 @@ from factories.scenes import RED, box, joined
 from scipy.optimize import linprog
 
 from render_agent.scans.boxes import OrientedBox, upright_box
-from render_agent.scans.cache import SceneReader
 from render_agent.scans.free_space.mesh_contact import MeshContact, heights_at, reach_into
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.ground_truth import Facts
+from render_agent.tasks.scene_reader import SceneReader
 
 
 def random_box(rng):

@@ -23,7 +23,7 @@ from render_agent.score.chance import (
 )
 from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import score_answer
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from render_agent.errors import QuestionsError
 from render_agent.score.predictions import read_predictions, score_predictions
 from render_agent.score.summary import VSI_BENCH_SCORE
 from render_agent.score.tables import overall_lines
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 
 NUMBERS = {
     "object_counting",

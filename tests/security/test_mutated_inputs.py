@@ -93,7 +93,7 @@ def test_damaged_splats_are_read_or_refused(kind, tmp_path, data):
 @SOME
 @given(data=st.data())
 def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
-    from render_agent.tasks.question_files import MAX_FAULTS, load_questions
+    from render_agent.tasks.row_files import MAX_FAULTS, load_questions
 
     path = tmp_path / f"questions.{suffix}"
     path.write_bytes(data.draw(damaged_files(valid_files.questions(suffix))))
@@ -109,8 +109,8 @@ def test_damaged_question_files_are_read_or_refused(suffix, tmp_path, data):
 @SOME
 @given(damaged_files((json.dumps(valid_files.ANNOTATIONS).encode(),)))
 def test_damaged_annotations_are_read_or_refused(tmp_path, content):
-    from render_agent.scans.annotation_rooms.annotated_room import build_annotated_room
-    from render_agent.scans.annotation_rooms.annotations import read_annotations
+    from render_agent.tasks.boxes.annotated_room import build_annotated_room
+    from render_agent.tasks.boxes.annotations import read_annotations
 
     path = tmp_path / "scannet_meta_info_val.json"
     path.write_bytes(content)

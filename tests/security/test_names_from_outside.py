@@ -14,8 +14,8 @@ from render_agent.runs.log.lines import question_from_json, question_to_json
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.predictions import read_predictions
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.rooms import load_with_scans
+from render_agent.tasks.row_files import load_questions
 from render_agent.tasks.rows import question_from_row
 from render_agent.tasks.scan_folders import find_scan, is_safe_name, with_scans
 from render_agent.util.contained_paths import is_image_name

@@ -7,9 +7,9 @@ from conftest import test_data
 from render_agent.options import RunConfig
 from render_agent.score.questions import score_answer
 from render_agent.tasks.ground_truth import load_facts
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import true_answer
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
+from render_agent.tasks.row_files import load_questions
 
 # Questions per type that the official annotations answer exactly.
 EXACT = {

@@ -6,8 +6,8 @@ from factories.physics import RoomPhysics
 
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
-from render_agent.scans.cache import SceneReader
 from render_agent.score.questions import metric_of
+from render_agent.tasks.scene_reader import SceneReader
 from render_agent.util.numbers import is_number
 
 CHANGES = ("remove add move move:other swap swap:other order names").split()

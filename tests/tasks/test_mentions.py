@@ -4,9 +4,9 @@ from conftest import test_data
 from render_agent.dialogue.question import Question
 from render_agent.options import RunConfig
 from render_agent.tasks.ground_truth import load_facts
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import named_categories, subjects
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
+from render_agent.tasks.row_files import load_questions
 
 ALWAYS = ("object_rel_direction", "object_abs_distance", "object_counting", "obj_appearance_order")
 

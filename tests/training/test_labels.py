@@ -13,8 +13,8 @@ from render_agent.render.viewer import Viewer
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED
 from training.labels import CELLS, SIZE, CellLabeller
 from training.perception_images import (

@@ -34,8 +34,8 @@ from render_agent.runs.runner import start_run
 from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.tasks.question_files import load_questions
 from render_agent.tasks.question_types import DIRECTION_TYPES
+from render_agent.tasks.row_files import load_questions
 from render_agent.views.stress.blank import noise_image
 from render_agent.views.stress.mirrored import (
     SIDE_OF_THE_ROOM,

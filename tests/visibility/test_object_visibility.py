@@ -18,8 +18,8 @@ from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_ground_truth import read_ground_truth
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.visibility.box_surfaces import _face_orientation
 from render_agent.visibility.object_visibility import ObjectSighting, ObjectVisibility
 

@@ -38,7 +38,7 @@ def boxes_command(
     from render_agent.errors import UsageError
     from render_agent.extras import require
     from render_agent.scans.formats.load import load_scene
-    from render_agent.tasks.own_boxes import SUFFIX
+    from render_agent.tasks.boxes.own_boxes import SUFFIX
     from render_agent.util.web.browser import open_page
 
     require("boxes", "starlette", "uvicorn")

@@ -22,7 +22,7 @@ from render_agent.scans.camera import MapCamera
 from render_agent.scans.formats.axis_alignment import read_alignment
 from render_agent.scans.formats.cleaning import upright_turn
 from render_agent.scans.scene import Scene
-from render_agent.tasks.own_boxes import own_boxes
+from render_agent.tasks.boxes.own_boxes import own_boxes
 from render_agent.util.atomic_files import atomic_write, json_bytes
 from render_agent.util.safe_parse import decode_json
 from render_agent.util.web.checks import PageFiles, image_response

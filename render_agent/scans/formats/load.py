@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 
 from render_agent.errors import SceneError
-from render_agent.scans.box_files.reader import room_plan_file
 from render_agent.scans.extent import Extent, measure_extent
 from render_agent.scans.file_frame import AUTO, METRES, AnyUnit, Axis, FileFrame, Up
 from render_agent.scans.formats.assumed_frame import (
@@ -31,7 +30,6 @@ from render_agent.scans.formats.cleaning import (
 from render_agent.scans.formats.point_cloud import cloud_normals, shaded_colours, thin_cloud
 from render_agent.scans.formats.readers import format_of
 from render_agent.scans.formats.shading import shade_mesh
-from render_agent.scans.room_ground_truth import ground_truth_file
 from render_agent.scans.scene import Scene
 from render_agent.scans.solid import find_solid
 from render_agent.util.file_digests import digests_of
@@ -77,7 +75,7 @@ def load_scene(
             notes += [unit_note(extent)]
         if scan.up is None and up == AUTO:
             notes += [side_note(extent, frame.up)]
-        notes += [missing_note(path), _foreign_note(path)]
+        notes += [missing_note(path)]
         if scan.colours is None:
             notes += [UNCOLOURED_NOTE]
         scan = replace(scan, notes=(*scan.notes, *filter(None, notes)))
@@ -131,14 +129,6 @@ def _read(path: Path, up: Up, unit: AnyUnit) -> tuple[Scan, FileFrame]:
         tuple(part for part, is_assumed in assumptions.items() if is_assumed),
     )
     return transform_scan(scan, upright_turn(frame.up), frame.metres), frame
-
-
-def _foreign_note(path: Path) -> str | None:
-    """Return a note if the JSON file next to a scan is neither a ground truth file nor RoomPlan's."""
-    companion = path.with_suffix(".json")
-    if companion.is_file() and ground_truth_file(path) is None and room_plan_file(path) is None:
-        return f"ignored: {companion.name} (neither of make-rooms nor of RoomPlan); if it contains boxes, pass it with --boxes"
-    return None
 
 
 def _digests(scan: Scan) -> dict[str, str | None]:

@@ -10,11 +10,11 @@ from functools import partial
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.options import RunConfig
-from render_agent.scans.cache import SceneReader
 from render_agent.scans.scene import Scene
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.scene_reader import SceneReader
 
 
 def with_counterparts(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
-from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache, SceneReader
+from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache
 from render_agent.scans.edits import edit_scene
 from render_agent.scans.instances import instance_files
 from render_agent.scans.scene import Scene
@@ -29,6 +29,7 @@ from render_agent.tasks.input_files import (
     scan_files,
     scan_paths,
 )
+from render_agent.tasks.scene_reader import SceneReader
 
 RGBImage = NDArray[np.uint8]
 # (file name, rendered image) -> image to show, (H, W, 3).

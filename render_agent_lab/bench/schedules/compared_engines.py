@@ -10,7 +10,7 @@ from render_agent.engines.engine import Engine
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.scripted import BATCH_SIZE, ScriptedEngine
 from render_agent.options import AUTO, RunConfig
-from render_agent.runs.build import build, make_engine
+from render_agent.runs.build import build, make_engine, workload_of
 from render_agent_lab.bench.schedules.script import ScriptedWalk
 from render_agent_lab.bench.schedules.variants import Variant
 
@@ -53,7 +53,7 @@ class EngineFactory:
             pretrained=self.pretrained,
             script=None if self.script is None else self.script.reply,
         )
-        tokens = estimate_dialogue_tokens(model, config, options, build(config).workload)
+        tokens = estimate_dialogue_tokens(model, config, options, workload_of(build(config)))
         rows = None if variant.batch_size == AUTO else int(variant.batch_size)
         return build_engine(model, rows, options, tokens, reproducible=self.reproducible)
 

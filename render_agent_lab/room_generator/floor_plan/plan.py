@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from render_agent.scans.boxes import Array
-from render_agent.scans.room_ground_truth import Box2, Room
+from render_agent.tasks.boxes.room_ground_truth import Box2, Room
 
 WALL = 0.12  # metres, thickness of walls between rooms
 OUTER = 0.24  # metres, thickness of outer walls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from render_agent.scans.boxes import Array
-from render_agent.scans.room_ground_truth import Box2, Room
+from render_agent.tasks.boxes.room_ground_truth import Box2, Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     DOOR_HEIGHT,
     DOOR_WIDTH,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from render_agent.scans.boxes import Array
-from render_agent.scans.room_ground_truth import Room
+from render_agent.tasks.boxes.room_ground_truth import Room
 from render_agent_lab.room_generator.floor_plan.plan import (
     OUTER,
     WALL,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.boxes import Array, OrientedBox
-from render_agent.scans.room_ground_truth import Box2, Room
+from render_agent.tasks.boxes.room_ground_truth import Box2, Room
 
 CELL = 0.05  # metres
 CLEARANCE = 0.2  # metres the camera keeps from everything

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from render_agent.scans.room_ground_truth import Room
+from render_agent.tasks.boxes.room_ground_truth import Room
 from render_agent_lab.room_generator.furnishing.fixtures import fit_openings
 from render_agent_lab.room_generator.furnishing.placing import Placer
 from render_agent_lab.room_generator.item import Item

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.scans.room_ground_truth import DATASET, RoomGroundTruth
+from render_agent.tasks.boxes.room_ground_truth import DATASET, RoomGroundTruth
 from render_agent.tasks.question_type import QuestionType
 from render_agent.tasks.question_types import all_types
 from render_agent_lab.room_generator.questions.draft import Draft

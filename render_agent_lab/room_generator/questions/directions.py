@@ -11,8 +11,8 @@ from itertools import permutations
 
 import numpy as np
 
-from render_agent.scans.room_ground_truth import RoomGroundTruth
 from render_agent.tasks.box_answers import BACK_DEGREES, bearing, quadrant, side
+from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, is_overhead, only_labels
 
 MARGIN_DEGREES = 15.0  # minimum degrees between the answer and the border to another answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.scans.room_ground_truth import RoomGroundTruth
+from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.floor_plan.walkway import HEAD
 
 # labels that people may confuse: a label is ambiguous if the home also has one of these

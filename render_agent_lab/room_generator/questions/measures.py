@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.scans.room_ground_truth import RoomGroundTruth
+from render_agent.tasks.boxes.room_ground_truth import RoomGroundTruth
 from render_agent_lab.room_generator.questions.draft import Draft, clear_labels, only_labels
 
 # Range of distances asked for, in metres; VSI-Bench has none smaller.

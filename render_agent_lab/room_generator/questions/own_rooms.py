@@ -14,14 +14,14 @@ from render_agent.options import RunConfig
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_ground_truth import (
+from render_agent.tasks.boxes.own_boxes import own_box_file, place_boxes
+from render_agent.tasks.boxes.room_ground_truth import (
     AnnotatedObject,
     Room,
     RoomGroundTruth,
     ground_truth_file,
     read_ground_truth,
 )
-from render_agent.tasks.own_boxes import own_box_file, place_boxes
 from render_agent_lab.room_generator.floor_plan.walkway import footprint_distance
 
 # Heights above the floor, in metres, whose clearances together cover a walking person.

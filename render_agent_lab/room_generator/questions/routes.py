@@ -9,8 +9,8 @@ from itertools import permutations, product
 import numpy as np
 
 from render_agent.scans.boxes import Array, OrientedBox
-from render_agent.scans.room_ground_truth import AnnotatedObject, RoomGroundTruth
 from render_agent.tasks.box_answers import bearing
+from render_agent.tasks.boxes.room_ground_truth import AnnotatedObject, RoomGroundTruth
 from render_agent_lab.room_generator.floor_plan.walkway import (
     CLEARANCE,
     Walkway,

@@ -21,7 +21,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import score_answer
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 
 OPTIONS = ("A. left", "B. right", "C. back", "D. front")
 

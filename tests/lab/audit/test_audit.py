@@ -9,7 +9,7 @@ from conftest import test_data
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 from render_agent_lab.audit import audit as module
 from render_agent_lab.audit.audit import audit, compare_exclusions
 

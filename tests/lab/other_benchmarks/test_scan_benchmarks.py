@@ -21,7 +21,7 @@ from render_agent.runs.runner import start_run
 from render_agent.score.means import MACRO, AnswerScore, tally_scores
 from render_agent.score.metrics import ExactMatch, RefinedMatch, clean
 from render_agent.score.questions import is_scorable, score_answer
-from render_agent.tasks.question_files import load_questions
+from render_agent.tasks.row_files import load_questions
 from render_agent.tasks.rows import question_from_row
 from render_agent_lab.other_benchmarks.scan_benchmarks import (
     read_openeqa,

@@ -11,7 +11,7 @@ from factories.homes import flood
 
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent_lab.room_generator.command import make_room
 from render_agent_lab.room_generator.questions.balanced import balanced_questions

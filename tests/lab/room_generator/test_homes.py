@@ -10,7 +10,7 @@ from factories.homes import build_homes, flood, free_floor, truths_of
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import boxes_overlap
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent_lab.room_generator.write import write_truth
 
 

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 
 from render_agent.errors import SetupError
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import load_rooms
 from render_agent_lab.room_generator.command import make_rooms, make_rooms_command
 

@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 
 from render_agent import bundled_rooms
 from render_agent.options import RunConfig
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.tasks.rows import question_from_row
 from render_agent_lab.room_generator.questions.balanced import balanced_questions

@@ -25,7 +25,7 @@ from render_agent.report.sentences.contrasts import contrast_sentences
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.scans.formats.load import load_scene
-from render_agent.scans.room_ground_truth import read_ground_truth
+from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.visibility.object_visibility import ObjectVisibility
 from render_agent_lab.oracles.sighted_oracle import REASON_NO_BOX, REASONS
 

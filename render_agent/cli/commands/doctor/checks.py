@@ -23,7 +23,7 @@ from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.extras import EXTRAS
 from render_agent.options import AUTO, DEFAULT_MODEL, OPTIONS
-from render_agent.scans.annotation_rooms.annotations import read_annotations
+from render_agent.tasks.boxes.annotations import read_annotations
 from render_agent.tasks.rooms import load_bundled_rooms
 from render_agent.tasks.scan_folders import find_scan
 from render_agent.tasks.vsibench import load_vsibench

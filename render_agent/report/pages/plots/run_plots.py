@@ -32,8 +32,8 @@ from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 from render_agent.score.intervals import MIN_SCENES, method_words, ratio
 from render_agent.score.tables import figure, interval_cell
+from render_agent.tasks.built_in_types import DIRECTION
 from render_agent.tasks.question_types import DIRECTION_TYPES, sort_types, type_label
-from render_agent.tasks.vsibench_types import DIRECTION
 from render_agent.util.display import format_duration
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
-from render_agent.scans.annotation_rooms.annotations import BoxedObject, SceneAnnotation
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.annotations import BoxedObject, SceneAnnotation
 
 FloatArray = NDArray[np.float64]
 

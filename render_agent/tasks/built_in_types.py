@@ -1,4 +1,4 @@
-"""The question types of VSI-Bench, as records."""
+"""The built-in question types, as records: those of VSI-Bench, and `reach_view` with a record per tier."""
 
 from __future__ import annotations
 
@@ -178,3 +178,25 @@ APPEARANCE_ORDER = QuestionType(
     needs="video",
     choices=rf"following categories in the video: {_LIST}\?",
 )
+
+REACH_VIEW = (
+    "reach_view"  # task that consists of the tiers: move the camera until it shows the target
+)
+
+
+def _tier(name: str, *, shows_target: bool = True) -> QuestionType:
+    return QuestionType(
+        name=f"{REACH_VIEW}_{name}",
+        label=f"reach the view, {name}",
+        answer_form="pose",
+        metric="view-success",
+        task=REACH_VIEW,
+        shows_target=shows_target,
+    )
+
+
+ROTATION = _tier("rotation")  # the target is at the same place
+TRANSLATION = _tier("translation")  # it has the same heading
+NEAR = _tier("near")  # a straight move leads there
+FAR = _tier("far")  # a wall or furniture is in between
+DESCRIBED = _tier("described", shows_target=False)  # a sentence describes it

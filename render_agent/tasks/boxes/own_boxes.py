@@ -12,12 +12,12 @@ import numpy as np
 
 from render_agent.errors import QuestionsError, SceneError
 from render_agent.options import RunConfig
-from render_agent.scans.annotation_rooms.annotations import is_annotation_file
 from render_agent.scans.box_files.box_file import BoxFrame, NamedBox
 from render_agent.scans.box_files.reader import read_box_file, room_plan_file
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.scans.file_frame import AUTO, METRES, UPRIGHT, AnyUnit, Axis, Up
 from render_agent.scans.scene import Scene
+from render_agent.tasks.boxes.annotations import is_annotation_file
 
 logger = logging.getLogger(__name__)
 

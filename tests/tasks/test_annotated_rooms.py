@@ -11,20 +11,21 @@ from conftest import test_data
 
 from render_agent.errors import SceneError
 from render_agent.render.make_renderer import make_renderer
-from render_agent.scans.annotation_rooms.annotated_room import (
+from render_agent.scans.cache import SceneCache
+from render_agent.scans.camera import Camera
+from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.boxes.annotated_room import (
     ROOM_HEIGHT_METRES,
     TILE_COLOURS,
     build_annotated_room,
     category_colour,
 )
-from render_agent.scans.annotation_rooms.annotations import (
+from render_agent.tasks.boxes.annotations import (
     BoxedObject,
     SceneAnnotation,
     read_annotations,
 )
-from render_agent.scans.cache import SceneCache
-from render_agent.scans.camera import Camera
-from render_agent.scans.free_space.free_space import FreeSpace
+from render_agent.tasks.scene_reader import SceneReader
 
 EYE = np.eye(3)
 ABOUT = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
@@ -143,7 +144,7 @@ def test_box_inside_a_box_is_visible():
 def test_category_colours_are_the_same_in_every_process():
     names = ["chair", "table", "trash bin", "sofa", "window"]
     program = (
-        "from render_agent.scans.annotation_rooms.annotated_room import category_colour as c;"
+        "from render_agent.tasks.boxes.annotated_room import category_colour as c;"
         f"print([c(n).tolist() for n in {names}])"
     )
     output = subprocess.run(
@@ -180,7 +181,7 @@ def question(path, scene):
 
 def test_one_annotation_file_provides_several_scenes(tmp_path):
     path = write_annotations(tmp_path, "one", "two")
-    cache = SceneCache()
+    cache = SceneCache(load=SceneReader().read)
     first, second = (cache.get(question(path, name)) for name in ("one", "two"))
     assert (first.id, second.id, first.source) == ("one", "two", path)
     assert cache.get(question(path, "one")) is first
@@ -189,10 +190,10 @@ def test_one_annotation_file_provides_several_scenes(tmp_path):
 
 def test_missing_annotation_only_fails_its_own_questions(tmp_path):
     path = write_annotations(tmp_path, "one")
-    cache = SceneCache()
+    cache = SceneCache(load=SceneReader().read)
     with pytest.raises(SceneError, match="three"):
         cache.get(question(path, "three"))
     cache.get(question(path, "one"))
     path.write_text("{")
     with pytest.raises(SceneError, match="annotations"):
-        SceneCache().get(question(path, "one"))
+        SceneCache(load=SceneReader().read).get(question(path, "one"))

@@ -8,7 +8,7 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError
-from render_agent.scans.annotation_rooms.annotations import read_annotations
+from render_agent.tasks.boxes.annotations import read_annotations
 
 BOX = {
     "centroid": [1.0, 2.0, 0.5],

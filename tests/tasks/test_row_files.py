@@ -9,8 +9,8 @@ import pytest
 from conftest import test_data
 
 from render_agent.errors import QuestionsError, SetupError
-from render_agent.tasks.question_files import load_questions, read_rows
 from render_agent.tasks.question_types import BUILT_IN, TYPES
+from render_agent.tasks.row_files import load_questions, read_rows
 
 CHOICE = {
     "id": 7, "dataset": "scannet", "scene_name": "scene0011_00", "question_type": "object_rel_distance",
@@ -114,7 +114,7 @@ def test_parquet_bomb_is_rejected_within_the_memory_limit(tmp_path, monkeypatch)
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    monkeypatch.setattr("render_agent.tasks.question_files.MAX_PARQUET_BYTES", 100 << 20)
+    monkeypatch.setattr("render_agent.tasks.row_files.MAX_PARQUET_BYTES", 100 << 20)
     path, rows = tmp_path / "x.parquet", 300_000
     column = pyarrow.DictionaryArray.from_arrays(
         pyarrow.repeat(pyarrow.scalar(0), rows), ["a" * 9000]
