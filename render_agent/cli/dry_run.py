@@ -21,12 +21,12 @@ from render_agent.report.sentences.facts import cost_fact, facts_line, uncounted
 from render_agent.runs.build import Parts, build, describe_choosing
 from render_agent.runs.cost.budget import price_of
 from render_agent.runs.cost.run_estimate import cost_bound, describe_estimate, estimate
+from render_agent.runs.log.caveats import question_notes
 from render_agent.runs.preflight import count_images, disk_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
 from render_agent.runs.runner import Preview, preview_resume, preview_run
 from render_agent.score.tables import dollars
-from render_agent.tasks.notes import question_notes
 from render_agent.tasks.scan_folders import missing_scans, missing_text
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, format_bytes, format_duration

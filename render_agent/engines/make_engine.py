@@ -15,8 +15,7 @@ from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.errors import UsageError
 from render_agent.options import DEFAULT_MODEL, RunConfig
-from render_agent.tasks.choice import Choice
-from render_agent.tasks.input_files import Digests, InputFile
+from render_agent.tasks.input_files import Choice, Digests, InputFile
 
 # Keys of SHA-256 digests in the metadata of an engine: a local model's files, and the code of an engine in Python.
 FINGERPRINTS = ("weights", "processor", "adapter", "source")

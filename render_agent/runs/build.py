@@ -36,9 +36,9 @@ from render_agent.runs.conflicts import refuse_conflicts
 from render_agent.runs.cost.billing import Billing
 from render_agent.runs.run_part import run_parts
 from render_agent.scans.cache import SceneCache
-from render_agent.tasks.choice import Choice
 from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.input_files import Choice
 from render_agent.tasks.question_types import type_of
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.reasons import short_repr

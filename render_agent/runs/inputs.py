@@ -22,8 +22,8 @@ from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.runs.build import Parts
 from render_agent.score.comparison import QuestionInputs
-from render_agent.tasks.choice import Choice
 from render_agent.tasks.input_files import (
+    Choice,
     InputFile,
     Section,
     annotation_files,

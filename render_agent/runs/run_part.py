@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
-from render_agent.tasks.choice import Choice
+from render_agent.tasks.input_files import Choice
 
 if TYPE_CHECKING:
     from render_agent.agents.agent import AfterTurn

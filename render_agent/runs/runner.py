@@ -48,6 +48,7 @@ from render_agent.runs.inputs import (
     selection,
     selection_inputs,
 )
+from render_agent.runs.log.caveats import question_notes, scene_kinds
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
@@ -67,7 +68,6 @@ from render_agent.runs.run_part import after_turn
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
-from render_agent.tasks.notes import question_notes, scene_kinds
 from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
 from render_agent.util.reasons import short_repr

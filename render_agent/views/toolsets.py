@@ -8,8 +8,8 @@ from typing import ClassVar
 from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
-from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import load_facts
+from render_agent.tasks.input_files import Choice
 from render_agent.views.instruments import parse_faults
 
 

@@ -18,7 +18,7 @@ from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.scans.free_space.free_space import FreeSpace
-from render_agent.tasks.choice import Choice
+from render_agent.tasks.input_files import Choice
 from render_agent.views.provider import NextViews
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Caveats derived from turns: unreadable replies, and requests adapted to a server."""
+"""Caveats that accompany scores: about the questions and scans of a run, and about its turns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from render_agent.dialogue.events import (
     adaptation,
 )
 from render_agent.dialogue.parsing.unreadable import CAUSES, describe_unreadable, likely_cause
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
+from render_agent.options import OPTIONS, RunConfig
 from render_agent.runs.run_part import run_parts
+from render_agent.tasks.boxes.annotations import is_annotation_file
 
 Events = tuple[str, ...]  # events of one reply
 
@@ -110,3 +113,50 @@ def _cause_of_turn(turn: Turn) -> str | None:
     if not isinstance(turn.action, Malformed):
         return None
     return likely_cause(turn.reply, turn.finish, turn.events, turn.action.reason)
+
+
+STAND_INS = (
+    "stand-ins instead of scans: rooms of coloured boxes built from the official annotations"
+)
+MISSING_SCANS = "missing scans, questions skipped (--allow-missing)"
+
+
+def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
+    """Count the scenes with scans, with rooms built from annotations, and with neither."""
+    kinds = Counter(
+        {(q.dataset, q.scene): _kind(q) for q in questions if q.change is None}.values()
+    )
+    return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
+
+
+def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: bool) -> list[str]:
+    """Return the caveats due to a subset of the benchmark, counterparts, stand-ins for scans, or missing scans."""
+    notes = (
+        []
+        if config.subset == OPTIONS["subset"].default
+        else [f"subset {config.subset} of VSI-Bench"]
+    )
+    if config.change:
+        originals = [question for question in questions if question.change is None]
+        notes.append(
+            f"{len(questions) - len(originals)} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
+        )
+        questions = originals
+    scenes = len({(question.dataset, question.scene) for question in questions})
+    caveats = {} if blind else {"annotations": STAND_INS}
+    if config.allow_missing and not blind:
+        caveats["missing"] = MISSING_SCANS
+    for kind, caveat in caveats.items():
+        affected_questions = [question for question in questions if _kind(question) == kind]
+        if affected_questions:
+            count = len({(question.dataset, question.scene) for question in affected_questions})
+            notes.append(
+                f"{caveat}: {count} of {scenes} scenes, {len(affected_questions)} of {len(questions)} questions"
+            )
+    return notes
+
+
+def _kind(question: Question) -> str:
+    if question.scan is None:
+        return "missing"
+    return "annotations" if is_annotation_file(question.scan) else "scans"

@@ -19,9 +19,9 @@ from render_agent.scans.cache import MAX_CACHE_BYTES, Place, SceneCache
 from render_agent.scans.edits import edit_scene
 from render_agent.scans.instances import instance_files
 from render_agent.scans.scene import Scene
-from render_agent.tasks.choice import Choice
 from render_agent.tasks.ground_truth import facts_files, load_facts
 from render_agent.tasks.input_files import (
+    Choice,
     Digests,
     InputFile,
     check_scene,

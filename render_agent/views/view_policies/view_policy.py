@@ -14,7 +14,7 @@ from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
-from render_agent.tasks.choice import Choice
+from render_agent.tasks.input_files import Choice
 from render_agent.util.display import count_noun
 
 
