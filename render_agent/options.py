@@ -561,6 +561,8 @@ def parse_value(entry: Field[Any], value: Any) -> Any:
         if separator := declared.get("separator"):
             words = [word.strip() for text in words for word in text.split(separator)]
             words = list(dict.fromkeys(filter(None, words)))
+            if not words and entry.default:
+                raise ValueError(f"the list is empty. Choose from {', '.join(declared['choices'])}")
         return tuple(_validate(entry, word) for word in words)
     if isinstance(value, list | tuple | dict | set):
         raise ValueError(f"{short_repr(value)} is not one value")

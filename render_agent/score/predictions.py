@@ -23,7 +23,7 @@ from render_agent.score.summary import (
     score_figures,
 )
 from render_agent.tasks.question_types import ORDER
-from render_agent.util.reasons import short_repr
+from render_agent.util.reasons import reason_of, short_repr
 from render_agent.util.safe_parse import ValidationError, convert, parse_json, read_text
 
 FORM = '{"id": 0, "prediction": "A"}'
@@ -38,7 +38,9 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> dict[str, str
     try:
         lines = read_text(path).split("\n")
     except (OSError, ValueError) as error:
-        raise QuestionsError(f"cannot read the predictions in {path}: {error}") from error
+        raise QuestionsError(
+            f"cannot read the predictions in {path}: {reason_of(error)}"
+        ) from error
     known_ids = {question.id for question in questions}
     predictions: dict[str, str | None] = {}
     line_by_id: dict[str, int] = {}

@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path, PurePath
 from types import GenericAlias
@@ -181,7 +182,10 @@ def is_path(file: object) -> bool:
 
 
 def _entries(node: Any, counts: dict[int, int]) -> int:
-    """Count the entries of a YAML node with aliases expanded. Raises ValueError if it contains itself."""
+    """Count the entries of a YAML node with aliases expanded.
+
+    Raises ValueError if it contains itself, or the same name twice.
+    """
     count = counts.get(id(node))
     if count is not None:
         if not count:
@@ -189,6 +193,9 @@ def _entries(node: Any, counts: dict[int, int]) -> int:
         return count
     counts[id(node)] = 0
     inner = node.value if isinstance(node.value, list) else []
+    names = Counter(str(entry[0].value) for entry in inner if isinstance(entry, tuple))
+    if names and (most := names.most_common(1)[0])[1] > 1:
+        raise ValueError(f"duplicate name {short_repr(most[0])}")
     parts = [part for entry in inner for part in (entry if isinstance(entry, tuple) else (entry,))]
     counts[id(node)] = 1 + sum(_entries(part, counts) for part in parts)
     return counts[id(node)]

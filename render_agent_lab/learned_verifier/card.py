@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent.errors import SetupError
+from render_agent.util.reasons import reason_of
 from render_agent.util.safe_parse import parse_json
 from render_agent_lab.learned_verifier.encoder_registry import check_available
 
@@ -38,7 +39,7 @@ def read_card(folder: Path) -> dict[str, Any]:
         card = parse_json((folder / CARD).read_bytes())
     except (OSError, ValueError) as error:
         raise SetupError(
-            f"{folder} does not contain a trained verifier: cannot read {CARD}: {error}"
+            f"{folder} does not contain a trained verifier: cannot read {CARD}: {reason_of(error)}"
         ) from error
     keys = {"format", "members", "shape", "numbers_of_a_move", "learned"}
     if not isinstance(card, dict) or not keys <= set(card):

@@ -139,6 +139,8 @@ def test_usage_error_is_one_sentence_with_exit_code_2(call, arguments, sentence)
         ("max_turns: 3.7", "wrong.yaml: --max-turns"),
         ("max_turns: true", "wrong.yaml: --max-turns"),
         ("view_types: [1]", "'1'"),
+        ("view_types: []", "wrong.yaml: --view-types"),
+        ("seed: 1\nseed: 2", "'seed'"),
         ("quiet: perhaps", "wrong.yaml: --quiet"),
         ("field_of_view: .nan", "--field-of-view"),
         ("[", "wrong.yaml"),

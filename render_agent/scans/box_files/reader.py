@@ -33,6 +33,7 @@ from render_agent.scans.file_frame import Axis
 from render_agent.scans.formats.cleaning import upright_turn
 from render_agent.scans.instances import AGGREGATION_SUFFIX, segments_file
 from render_agent.scans.scene import Scene
+from render_agent.util.reasons import reason_of
 from render_agent.util.safe_parse import Count, convert, parse_json, read_bounded
 from render_agent.util.sanitize import is_plain
 
@@ -60,7 +61,7 @@ def read_box_file(path: Path, scene: Scene, up: Axis) -> BoxFile:
         return file
     except (OSError, ValueError) as error:
         raise QuestionsError(
-            f"cannot read the boxes in {path}: {error}. Correct the file, or pass another with --boxes."
+            f"cannot read the boxes in {path}: {reason_of(error)}. Correct the file, or pass another with --boxes."
         ) from error
 
 
