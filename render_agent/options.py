@@ -22,7 +22,7 @@ from render_agent.errors import UsageError
 from render_agent.scans.file_frame import AUTO as AUTO
 from render_agent.scans.file_frame import AnyUnit, Axis, Unit, Up
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.redact import is_key_option, make_public
+from render_agent.util.sanitize import is_key_option, make_public
 
 VSIBENCH, ROOMS = "vsibench", "rooms"
 DEFAULT_MODEL = "Qwen/Qwen3-VL-8B-Instruct"

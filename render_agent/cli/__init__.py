@@ -1,1 +1,1 @@
-"""The command line, the only code that prints and exits. Start with `main.py`; `commands/` has one file per command."""
+"""The command line, the only code that prints and exits. Start with `main.py`; `commands/` has the other commands."""

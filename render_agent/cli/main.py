@@ -23,8 +23,7 @@ from render_agent.errors import RenderAgentError, UsageError
 from render_agent.options import BENCHMARK_OPTIONS, OPTIONS, RunConfig
 from render_agent.util.interrupts import INTERRUPTED, Terminated, exit_code, install
 from render_agent.util.reasons import did_you_mean, short_repr
-from render_agent.util.redact import redact_keys
-from render_agent.util.sanitize import escape_unsafe
+from render_agent.util.sanitize import escape_unsafe, redact_keys
 
 PREFIX = "RENDER_AGENT_"
 
@@ -269,7 +268,7 @@ def _run(
         from render_agent.cli.dry_run import dry_run as preview
 
         return preview(config)
-    from render_agent.cli.commands.run import new_run
+    from render_agent.cli.run import new_run
 
     return new_run(config)
 
@@ -279,7 +278,7 @@ def _resume(output: str, name: str, changes: dict[str, Any], dry: bool, allow_co
         from render_agent.cli.dry_run import dry_continue
 
         return dry_continue(Path(output), name, changes)
-    from render_agent.cli.commands.run import resume_saved_run
+    from render_agent.cli.run import resume_saved_run
 
     return resume_saved_run(Path(output), name, changes, allow_code=allow_code)
 

@@ -13,7 +13,7 @@ from render_agent.dialogue.chat import Blocks, Message, map_texts
 from render_agent.dialogue.probe import ProbeRequest
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.view import View
-from render_agent.util.redact import redact_keys
+from render_agent.util.sanitize import redact_keys
 
 MAX_BYTES_PER_TOKEN = (
     64  # limit for a reply; words take 4 to 8 bytes per token, runs of spaces more

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from render_agent.errors import UsageError
 from render_agent.util.reasons import reason_of, short_repr
-from render_agent.util.redact import is_key_option, redact_keys
 from render_agent.util.safe_parse import ValidationError, convert, parse_yaml
+from render_agent.util.sanitize import is_key_option, redact_keys
 
 # Types of the options of in-process models that control sampling and the chat template.
 SAMPLING_OPTIONS = {

@@ -24,6 +24,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.dialogue.turn import Turn
 from render_agent.engines.engine import Reply
+from render_agent.environments.episode import Episode
 from render_agent.environments.rewards import NamedObjectsShown
 from render_agent.environments.world import (
     BranchLog,
@@ -34,7 +35,6 @@ from render_agent.environments.world import (
 )
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.runs.episode import Episode
 from render_agent.runs.log.row import score_of
 from render_agent.scans.camera import Camera
 from render_agent.tasks.selection import single_question

@@ -22,13 +22,13 @@ from PIL.Image import Image
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import LogLine, Phase, Turn
+from render_agent.environments.episode import Episode, OutsideEngine
 from render_agent.environments.recorder import Recorder
 from render_agent.environments.rewards import DEFAULT_WEIGHTS, NamedObjectsShown, Rewards
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import BENCHMARK_OPTIONS, OPTIONS, RunConfig, parse_options
 from render_agent.render.viewer import Viewer
 from render_agent.runs.build import build, make_views, parse_agent
-from render_agent.runs.episode import Episode, OutsideEngine
 from render_agent.runs.inputs import input_hashes
 from render_agent.runs.log.writer import TurnLog
 from render_agent.runs.preflight import check_choices

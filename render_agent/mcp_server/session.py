@@ -23,15 +23,15 @@ from render_agent.dialogue.state import Status
 from render_agent.dialogue.turn import Failure
 from render_agent.engines.engine import Reply
 from render_agent.engines.sight_check import SightTest, sight_caveat
+from render_agent.environments.episode import Episode
 from render_agent.environments.recorder import Recording
 from render_agent.environments.world import World
 from render_agent.errors import RenderAgentError, RunLogError, UsageError
 from render_agent.render.png import encode_png
-from render_agent.runs.episode import Episode
 from render_agent.runs.scheduler import step_fault
 from render_agent.util.display import count_noun
 from render_agent.util.reasons import short_repr
-from render_agent.util.redact import redact_keys
+from render_agent.util.sanitize import redact_keys
 
 logger = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from render_agent.score.intervals import make_estimates
 from render_agent.score.means import MACRO, tally_scores
 from render_agent.score.summary import headline
 from render_agent.util.reasons import MAX_REASON_CHARS, truncate
-from render_agent.util.redact import redact_keys
+from render_agent.util.sanitize import redact_keys
 
 logger = logging.getLogger(__name__)
 

@@ -14,12 +14,18 @@ from typing import Any
 from render_agent.dialogue.question import Question
 from render_agent.errors import RunLogError, UsageError, os_errors
 from render_agent.options import RunConfig
-from render_agent.runs.inputs import INPUT_NOUNS, QUESTIONS, differing_inputs
+from render_agent.runs.inputs import (
+    INPUT_NOUNS,
+    MACHINE,
+    OTHER_MACHINES,
+    QUESTIONS,
+    add_machine,
+    differing_inputs,
+)
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import LOCK
 from render_agent.runs.log.schema import FORMAT
 from render_agent.runs.log.writer import RunLog, new_folder
-from render_agent.runs.machines import MACHINE, OTHER_MACHINES, add_machine
 from render_agent.runs.read import RunData
 from render_agent.util.atomic_files import make_folders, sync_folder, write_errors
 from render_agent.util.contained_paths import check_inside

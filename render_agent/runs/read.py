@@ -20,7 +20,13 @@ from render_agent.engines.sight_check import sight_caveat, worst_finding
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
-from render_agent.runs.inputs import QUESTIONS, recorded_inputs, scan_files_of, scene_notes
+from render_agent.runs.inputs import (
+    QUESTIONS,
+    machine_note,
+    recorded_inputs,
+    scan_files_of,
+    scene_notes,
+)
 from render_agent.runs.log.lines import (
     question_from_json,
     questions_text,
@@ -30,7 +36,6 @@ from render_agent.runs.log.lines import (
 from render_agent.runs.log.results import results
 from render_agent.runs.log.row import NO_MARKS, Marks, Row, cost_of, row_of
 from render_agent.runs.log.schema import Record, Results, check_format
-from render_agent.runs.machines import machine_note
 from render_agent.runs.run_part import run_parts
 from render_agent.scans.cache import SceneCache
 from render_agent.score.summary import OFFICIAL

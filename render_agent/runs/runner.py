@@ -39,11 +39,12 @@ from render_agent.runs.build import (
     make_views,
 )
 from render_agent.runs.cost.budget import Budget, check_max_cost, price_of
-from render_agent.runs.failures import Failures
 from render_agent.runs.inputs import (
     QUESTIONS,
+    add_machine,
     check_loaded,
     input_hashes,
+    machine_note,
     refuse_replaced,
     selection,
     selection_inputs,
@@ -52,8 +53,7 @@ from render_agent.runs.log.caveats import question_notes, scene_kinds
 from render_agent.runs.log.lines import questions_text
 from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
-from render_agent.runs.machines import add_machine, machine_note
-from render_agent.runs.phase_controller import Observer, PhaseController
+from render_agent.runs.phase_controller import Failures, Observer, PhaseController
 from render_agent.runs.preflight import (
     check_choices,
     check_continued,

@@ -1,10 +1,15 @@
-"""Escapes untrusted text so that it can be printed safely: no terminal control or bidirectional characters."""
+"""Makes text safe to print and share: escapes control characters, and removes keys and local paths."""
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 # Control characters except newline and tab, bidirectional formatting, lone surrogates and tag characters.
 _UNSAFE = re.compile(
@@ -43,3 +48,78 @@ def printable_json(data: Any) -> str:
     except RecursionError:
         text = json.dumps(data, ensure_ascii=False)
     return escape_unsafe(text)
+
+
+MIN_KEY_CHARS = 8  # shorter values are unlikely to be keys and would match ordinary words
+
+# Suffixes of environment variable names. A tuple, because this runs for every reply and `endswith` beats a regex.
+_KEY_SUFFIXES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
+_URL_SUFFIXES = ("_URL", "_PROXY")
+_KEY_OPTION = re.compile(
+    r"(?:^|[_.-])(?:api[_-]?key|(?:access|auth|bearer|hf)[_-]?token|secret|password|passwd|authorization)$"
+    r"|^token$",
+    re.IGNORECASE,
+)
+
+
+def is_key_option(name: str) -> bool:
+    """Return True if an option of this name contains a key, such as `hf_token` or `api_key`."""
+    return _KEY_OPTION.search(name) is not None
+
+
+def environment_keys() -> list[str]:
+    """Return the keys, tokens and passwords in the environment, longest first."""
+    keys: set[str] = set()
+    for name in os.environ:
+        suffix = name.upper()
+        if suffix.endswith(_KEY_SUFFIXES):
+            keys.add(os.environ.get(name, "").strip())
+        elif suffix.endswith(_URL_SUFFIXES) and "@" in (value := os.environ.get(name, "")):
+            keys |= _url_credentials(value)
+    return sorted((key for key in keys if len(key) >= MIN_KEY_CHARS), key=len, reverse=True)
+
+
+def redact_keys(text: str) -> str:
+    """Return the text with every key of the environment replaced by "[key]"."""
+    return redact_secrets(text, environment_keys())
+
+
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with every secret replaced by "[key]"."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "[key]")
+    return text
+
+
+# an absolute path in a text: at least one folder and a name
+_ABSOLUTE = re.compile(
+    r"(?<![\w.</*~%-])(?:file://)?(?:/[\w.@+~-]+)+/([\w.@+~-]+)/?|[A-Za-z]:\\(?:[\w.@+-]+\\)*([\w.@+-]+)"
+)
+
+
+def make_public(value: Any, folders: Iterable[Path] = ()) -> Any:
+    """Return a text, or a tree of texts, safe to publish: keys redacted, absolute paths reduced to their last name."""
+    if isinstance(value, Mapping):
+        return {
+            make_public(name, folders): make_public(part, folders) for name, part in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [make_public(part, folders) for part in value]
+    if not isinstance(value, str):
+        return value
+    home = str(Path.home())
+    for folder in sorted({str(folder) for folder in folders} | {home}, key=len, reverse=True):
+        for spelling in {folder, html.escape(folder)} - {"/"}:
+            name = "~" if folder == home else Path(folder).name
+            value = value.replace(spelling + "/", "").replace(spelling, name)
+    return _ABSOLUTE.sub(lambda match: match[1] or match[2], redact_keys(value))
+
+
+def _url_credentials(address: str) -> set[str]:
+    """Return a URL's password, quoted and unquoted, and its userinfo (the part before @)."""
+    try:
+        parts = urlsplit(address.strip())
+        password = parts.password or ""
+    except ValueError:
+        return set()
+    return {parts.netloc.rpartition("@")[0], password, unquote(password)}

@@ -11,12 +11,11 @@ from factories.models import small_model
 from torch.nn import functional
 
 from render_agent import registry
-from render_agent.cli.commands.doctor import checks, command
+from render_agent.cli.commands.doctor import checks, command, system_libraries
 from render_agent.cli.commands.doctor.checks import ProbeResult, run_probe
 from render_agent.engines.transformers import prefill
 from render_agent.engines.transformers.fixed_shapes import FixedShapes
 from render_agent.engines.transformers.model.load import open_model
-from render_agent.util import system_libraries
 
 
 def find(findings, name):

@@ -22,8 +22,8 @@ from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.engines.engine import MAX_REPLY_BYTES, reply_bytes
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.errors import EngineError, RunStoppedError
-from render_agent.runs.failures import MAX_CONSECUTIVE, Failures, allowed_failures
 from render_agent.runs.log import writer
+from render_agent.runs.phase_controller import MAX_CONSECUTIVE, Failures, allowed_failures
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 

@@ -18,7 +18,7 @@ from render_agent.engines.transformers.make_transformers import Transformers
 from render_agent.options import RunConfig
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.sentences.facts import request_facts
-from render_agent.runs.machines import add_machine, machine_note
+from render_agent.runs.inputs import add_machine, machine_note
 from render_agent.runs.merge_shards import merge_shards
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from render_agent.cli import main as cli
-from render_agent.cli.commands.run import run_with_progress
+from render_agent.cli.run import run_with_progress
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.remote.api_error import first_words
@@ -24,7 +24,7 @@ from render_agent.errors import SetupError, UsageError
 from render_agent.report.pages.build import build_report
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
-from render_agent.util.redact import (
+from render_agent.util.sanitize import (
     environment_keys,
     is_key_option,
     make_public,

@@ -21,8 +21,7 @@ from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.score import lmms_eval, metrics, vlmevalkit
 from render_agent.tasks.counterfactual.wordings import Names
 from render_agent.tasks.question_types import named_categories
-from render_agent.util.redact import make_public
-from render_agent.util.sanitize import escape_name
+from render_agent.util.sanitize import escape_name, make_public
 from render_agent_lab.expert import derive
 
 SIZE = 6_000  # characters of the shorter text; the longer one has GROWTH times as many

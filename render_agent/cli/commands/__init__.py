@@ -1,4 +1,4 @@
-"""One file per command. Start with `run.py`."""
+"""The commands, except those that start runs (`cli/main.py`)."""
 
 COMMANDS = {  # name -> command, in the order of --help
     "run": "render_agent.cli.main:run_command",
@@ -8,7 +8,7 @@ COMMANDS = {  # name -> command, in the order of --help
     "report": "render_agent.cli.commands.report:report_command",
     "bundle": "render_agent.cli.commands.bundle:bundle_command",
     "boxes": "render_agent.cli.commands.boxes:boxes_command",
-    "view": "render_agent.cli.commands.view:view_command",
+    "view": "render_agent.cli.commands.report:view_command",
     "diagnose": "render_agent.cli.commands.diagnose:diagnose_command",
     "compare": "render_agent.cli.commands.compare:compare_command",
     "rescore": "render_agent.cli.commands.rescore:rescore_command",

@@ -22,7 +22,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     Examples:
       render-agent merge SHARD_1 SHARD_2
     """
-    from render_agent.cli.commands.run import program, run_argument
+    from render_agent.cli.run import program, run_argument
     from render_agent.runs.merge_shards import merge_shards
     from render_agent.runs.read import find_run
     from render_agent.score.tables import score_tables

@@ -71,7 +71,7 @@ def play_command(
       render-agent play --limit 20 --type object_counting --model "our lab"
       render-agent play --ply SCAN.ply --question "How many chairs are there?"
     """
-    from render_agent.cli.commands.run import new_run
+    from render_agent.cli.run import new_run
 
     command_line = given_options(context)
     if model is not None:

@@ -33,7 +33,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
       render-agent show recent
       render-agent show recent 3
     """
-    from render_agent.cli.commands.run import print_agent, program, run_argument
+    from render_agent.cli.run import print_agent, program, run_argument
     from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
     from render_agent.runs.log.lock import RUNNING, status_of_unfinished
     from render_agent.runs.read import find_run
@@ -77,7 +77,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
 
 
 def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
-    from render_agent.cli.commands.run import in_words, print_caveats, print_scan
+    from render_agent.cli.run import in_words, print_caveats, print_scan
     from render_agent.dialogue.state import STATUS_LABELS
     from render_agent.report.report_part import report_parts
     from render_agent.report.sentences.labels import result_label

@@ -25,7 +25,7 @@ from render_agent.engines.remote.phrases import (
 )
 from render_agent.engines.remote.response_bodies import error_message, parse_body
 from render_agent.util.reasons import first_line, truncate
-from render_agent.util.redact import redact_keys, redact_secrets
+from render_agent.util.sanitize import redact_keys, redact_secrets
 
 MAX_RETRY_AFTER_SECONDS = 300.0  # a server that demands a longer wait counts as exhausted
 

@@ -32,9 +32,8 @@ from render_agent.engines.transformers.start_check import (
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.engines.transformers.transformers_options import most_rows
 from render_agent.errors import RunLogError, SetupError
-from render_agent.util.atomic_files import atomic_write, json_bytes, read_json
+from render_agent.util.atomic_files import atomic_write, json_bytes, read_json, user_cache
 from render_agent.util.display import stage
-from render_agent.util.user_cache import user_cache
 
 LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from render_agent.util.user_cache import user_cache
+from render_agent.util.atomic_files import user_cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from render_agent.report.pages.build import REPORT
 from render_agent.runs.read import RunData
 from render_agent.util.atomic_files import atomic_write, json_bytes, make_folders, replacing_file
 from render_agent.util.contained_paths import image_path
-from render_agent.util.redact import make_public
+from render_agent.util.sanitize import make_public
 from render_agent.util.web.templates import PACKAGE
 
 START = b"""<!doctype html>

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from render_agent.util.redact import redact_keys
-from render_agent.util.sanitize import escape_unsafe
+from render_agent.util.sanitize import escape_unsafe, redact_keys
 
 
 @contextmanager

@@ -17,9 +17,8 @@ from render_agent.dialogue.turn import Failure, Phase, Turn
 from render_agent.engines.make_engine import EngineFactory
 from render_agent.errors import EngineError, RenderAgentError
 from render_agent.options import RunConfig
-from render_agent.runs.failures import Failures
 from render_agent.runs.log.writer import RunLog
-from render_agent.runs.phase_controller import Observer
+from render_agent.runs.phase_controller import Failures, Observer
 from render_agent.runs.workers.cluster import cluster, resources
 from render_agent.runs.workers.worker import (
     Drawn,

@@ -13,7 +13,7 @@ import pytest
 from factories.runs import NullObserver, finish_run, make_config, make_questions
 from factories.servers import LOOPBACK, StubServer, chat_answers, chat_reply, free_port
 
-from render_agent.cli.commands.run import run_with_progress
+from render_agent.cli.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai.chat_completions import OpenAIOptions
 from render_agent.engines.remote import http_client

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from render_agent import registry
+from render_agent.cli.commands.doctor.system_libraries import install_command, missing_libraries
 from render_agent.dialogue.question import Question
 from render_agent.engines.checkpoint.locate import find_model
 from render_agent.errors import RenderAgentError, SetupError
@@ -31,7 +32,6 @@ from render_agent.util.display import count_noun
 from render_agent.util.memory import available_memory
 from render_agent.util.processes import count_cores, die_with_parent
 from render_agent.util.safe_parse import parse_json
-from render_agent.util.system_libraries import install_command, missing_libraries
 from render_agent.util.web.templates import ASSETS
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from render_agent.cli.commands.run import run_with_progress
 from render_agent.cli.commands.sweep.plan import Sweep
+from render_agent.cli.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine, engine_traits
 from render_agent.errors import RenderAgentError, SetupError
 from render_agent.options import CHANGEABLE, RunConfig

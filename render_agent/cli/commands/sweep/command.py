@@ -56,9 +56,9 @@ def sweep_command(
     FILE.yaml has `options` for all runs, and either a `grid` of lists of values or a list of `runs`. Options on the
     command line override those in the file.
     """
-    from render_agent.cli.commands.run import program
     from render_agent.cli.commands.sweep.cells import check_cells, find_cells, run_cells
     from render_agent.cli.commands.sweep.plan import read_sweep
+    from render_agent.cli.run import program
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
     from render_agent.report.comparison.runs_plot import write_runs_plot
