@@ -33,8 +33,6 @@ class ImageCost:
     """Image tokens."""
     around: int
     """Tokens that frame or divide the image."""
-    rows: int
-    """Rows of `pixel_values`."""
     text: str
     """Text that replaces the image placeholder."""
     grid: Grid | None = None
@@ -81,7 +79,6 @@ class ImagePreprocessor:
         return ImageCost(
             tokens=tokens,
             around=len(ids) - tokens,
-            rows=len(inputs["pixel_values"]),
             text=inputs["text_replacement_offsets"][0][0]["replacement"],
             grid=None if grid is None else tuple(grid[0].tolist()),
         )

@@ -41,10 +41,8 @@ class Family:
     """Values of `model_type` in config.json."""
     images: type[ImagePreprocessor] | None
     """The image preprocessing; None if the processor has to see the whole prompt."""
-    reuse: Literal["keys", "vision", "recompute"] = "keys"
-    """The best exact reuse between turns: the KV cache (and recurrent states), vision features, or nothing."""
-    vision: bool = True
-    """True if `VisionCache` supports the family."""
+    reuse: Literal["keys", "recompute"] = "keys"
+    """The best exact reuse between turns: the KV cache (and recurrent states), or nothing."""
     axes: Literal[1, 3] = 1
     """Position axes per token: 3 (time, height, width; from `model.model.get_rope_index`) or 1 (the index)."""
     two_way: Callable[[Any], TwoWay] = _never
@@ -82,7 +80,7 @@ class Family:
 
 def _recompute_family(name: str, model_type: str, why: str, alone: bool = False) -> Family:
     """Return a family without any reuse, whose processor has to see the whole prompt."""
-    return Family(name, (model_type,), None, "recompute", vision=False, alone=alone, why=why)
+    return Family(name, (model_type,), None, "recompute", alone=alone, why=why)
 
 
 def _bidirectional_images(layers: TwoWay) -> Callable[[Any], TwoWay]:
@@ -112,7 +110,7 @@ FAMILIES = (
         ("qwen4_exp",),
         QwenImages,
         axes=3,
-        reuse="vision",
+        reuse="recompute",
         why="its layers select keys with a separate index, which the cache does not store",
     ),
     Family("InternVL", ("internvl",), InternVLImages),
@@ -128,7 +126,6 @@ FAMILIES = (
         "Gemma 4",
         ("gemma4",),
         ImagePreprocessor,
-        vision=False,
         two_way=_bidirectional_images("sliding"),
         thinking=CHANNEL,
         published=r"gemma-?4",
@@ -137,7 +134,6 @@ FAMILIES = (
         "Gemma 4 unified",
         ("gemma4_unified",),
         ImagePreprocessor,
-        vision=False,
         two_way=_bidirectional_images("beyond"),
         thinking=CHANNEL,
     ),
@@ -146,7 +142,6 @@ FAMILIES = (
         "Mistral 3",
         ("mistral3",),
         ImagePreprocessor,
-        vision=False,
         thinking=Thinking("reasoning_effort", "high", "none", "[THINK]", "[/THINK]"),
         published=r"(mis|magis|minis)tral",
     ),
@@ -154,15 +149,13 @@ FAMILIES = (
         "Idefics 3 and SmolVLM",
         ("idefics3", "smolvlm"),
         ImagePreprocessor,
-        vision=False,
         image_axis=1,
     ),
-    Family("Ovis 2", ("ovis2",), ImagePreprocessor, vision=False),
+    Family("Ovis 2", ("ovis2",), ImagePreprocessor),
     Family(
         "LFM2-VL",
         ("lfm2_vl",),
         ImagePreprocessor,
-        vision=False,
         recurrent=True,
         published=r"lfm-?2",
     ),
@@ -170,7 +163,6 @@ FAMILIES = (
         "MiniCPM-V 4.6",
         ("minicpmv4_6",),
         NumberedImages,
-        vision=False,
         recurrent=True,
         image_axis=3,
         published=r"minicpm-?v-?4[._]?6",
@@ -236,11 +228,9 @@ def family_named(model: str) -> Family:
 def check_family_options(options: Mapping[str, Any], model_type: str) -> None:
     """Raise SetupError if an engine option belongs to another family, or the requested reuse is not exact."""
     family = family_of(model_type)
-    reuse = options.get("reuse")
-    if (reuse == "keys" and family.reuse != "keys") or (reuse == "vision" and not family.vision):
+    if options.get("reuse") == "keys" and family.reuse != "keys":
         raise SetupError(
-            f"--engine-option reuse={reuse} is not supported for {model_type}:"
-            f" {family.why or 'the vision features of its images cannot be separated'}. Omit the option."
+            f"--engine-option reuse=keys is not supported for {model_type}: {family.why}. Omit the option."
         )
     for entry in families():
         wrong = [name for name in entry.options if name in options and name not in family.options]

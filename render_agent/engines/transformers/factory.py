@@ -1,4 +1,4 @@
-"""Chooses how to run a model: reusing the KV cache, reusing vision features, or without reuse.
+"""Chooses how to run a model: reusing the KV cache, or without reuse.
 
 For the KV cache, it measures the memory that prefill needs, and leaves the rest to the cache.
 """
@@ -103,16 +103,10 @@ def plain_engine(
     loaded: LoadedModel,
     batch_size: int | None,
     options: Mapping[str, Any],
-    single: bool = False,  # one row per call, without any reuse
+    single: bool = False,  # one row per call
 ) -> TransformersEngine:
-    """Build an engine without the KV cache, which reuses vision features if possible."""
-    family, vision = loaded.inputs.family, None
-    reuse, batch_size = ("none", 1) if single else (options.get("reuse", family.reuse), batch_size)
-    if reuse in ("keys", "vision") and family.vision:
-        from render_agent.engines.transformers.model.vision_cache import VisionCache
-
-        vision = VisionCache(loaded.model)
-    return TransformersEngine(loaded, batch_size=batch_size, options=options, vision=vision)
+    """Build an engine without the KV cache."""
+    return TransformersEngine(loaded, batch_size=1 if single else batch_size, options=options)
 
 
 def build_checked_engine(

@@ -6,11 +6,16 @@ inputs only. Prompts are read in blocks that depend on the prompt alone, and onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import signature
 from itertools import pairwise
 from typing import Any
 
+import torch
+
+from render_agent.engines.families.images import Tensors
 from render_agent.engines.families.model_families import Family
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 
@@ -77,3 +82,39 @@ def common_blocks(read: PreparedPrompt | None, prompt: PreparedPrompt, tokens: i
             break
         common = own
     return common
+
+
+@contextmanager
+def one_image_per_call(model: Any, images: Sequence[Tensors]) -> Iterator[None]:
+    """Compute the features of every image in a separate call, whose shape depends only on the image."""
+    inner = model.model
+    original, compute = vars(inner).get("get_image_features"), inner.get_image_features
+    parameters = signature(compute)
+
+    def features(*args: Any, **more: Any) -> Any:
+        given = parameters.bind(*args, **more).arguments
+        given |= given.pop("kwargs", {})
+        outputs = [
+            compute(**given | {name: image[name] for name in given if name in image})
+            for image in images
+        ]
+        fields = {name: [output[name] for output in outputs] for name in outputs[0]}
+        fields.pop("last_hidden_state", None)  # not used, and its shapes may differ
+        layers = [_join(layer) for layer in zip(*fields.pop("deepstack_features", ()), strict=True)]
+        joined = {name: _join(parts) for name, parts in fields.items()}
+        return type(outputs[0])(**joined | ({"deepstack_features": layers} if layers else {}))
+
+    inner.get_image_features = features
+    try:
+        yield
+    finally:
+        del inner.get_image_features
+        if original is not None:
+            inner.get_image_features = original
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Join the features of several calls: one tensor, or one per image."""
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat(list(parts))
+    return [image for part in parts for image in part]

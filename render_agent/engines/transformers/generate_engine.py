@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -26,9 +25,6 @@ from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.sampling import OnLogits, PartialReply, TokenForcer
 from render_agent.engines.transformers.transformers_options import most_rows
-
-if TYPE_CHECKING:
-    from render_agent.engines.transformers.model.vision_cache import VisionCache
 
 MAX_CPU_ROWS = 8  # more rows are not faster on a CPU, but all wait for the last reply
 
@@ -50,6 +46,7 @@ class TransformersEngine(BatchingEngine):
     """
 
     name = "transformers"
+    reuse = "none"
 
     def __init__(
         self,
@@ -57,7 +54,6 @@ class TransformersEngine(BatchingEngine):
         *,
         batch_size: int | None = None,  # maximum number of rows per call
         options: Mapping[str, Any] | None = None,
-        vision: VisionCache | None = None,
     ) -> None:
         self.loaded, self.inputs = loaded, loaded.inputs
         self.capabilities = Capabilities(guided_decoding=loaded.guides is not None, scoring=True)
@@ -65,8 +61,6 @@ class TransformersEngine(BatchingEngine):
         self.batches = Batches(1 if self.inputs.family.alone else max_rows)
         # Scoring needs a different amount of memory than generating.
         self._scoring = Batches(self.batches.most_rows)
-        self.vision = vision
-        self.reuse = "none" if vision is None else "vision"
         self.on_logits: OnLogits = lambda *_: None
         self.start_check: dict[str, Any] | None = None
         super().__init__(batch_size=self.batches.most_rows)
@@ -112,12 +106,9 @@ class TransformersEngine(BatchingEngine):
         return score_choices(self.loaded, requests, choices, self._scoring)
 
     def release(self) -> None:
-        """Release everything but the model."""
-        if self.vision is not None:
-            self.vision.close()
+        """Do nothing: there is nothing but the model."""
 
     def close(self) -> None:
-        self.release()
         self.loaded.close()
 
     def forget(self, dialogue_ids: Sequence[str]) -> None:
@@ -130,19 +121,13 @@ class TransformersEngine(BatchingEngine):
     def retire(self, dialogue_id: str) -> None:
         """Drop the cached images of a question."""
         self.inputs.retire(dialogue_id)
-        if self.vision is not None:
-            self.vision.retire(dialogue_id)
 
     def _call(self, batch: Sequence[Request]) -> list[Reply]:
         return self.answer(batch)
 
     def _attempt(self, rows: Sequence[BatchRow]) -> list[Reply] | Fault:
         self.calls += 1
-        owners = [(row.request.dialogue_id, row.prompt.pixel_rows) for row in rows]
-        with nullcontext() if self.vision is None else self.vision.owned_by(owners):
-            return attempt(
-                lambda: generate_rows(self.loaded, rows, self.on_logits), self.model.device
-            )
+        return attempt(lambda: generate_rows(self.loaded, rows, self.on_logits), self.model.device)
 
 
 def generate_rows(

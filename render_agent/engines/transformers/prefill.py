@@ -22,12 +22,11 @@ from render_agent.engines.transformers.attention import (
     logits_of,
     page_index,
 )
-from render_agent.engines.transformers.fixed_shapes import FixedShapes
+from render_agent.engines.transformers.fixed_shapes import FixedShapes, one_image_per_call
 from render_agent.engines.transformers.kv_cache import CachedSequence, KVCache
 from render_agent.engines.transformers.model.inputs import PreparedPrompt, PromptImage
 from render_agent.engines.transformers.model.load import LoadedModel
 from render_agent.engines.transformers.model.recurrent_state import ZERO, StateCall, StatePool
-from render_agent.engines.transformers.model.vision_cache import one_image_per_call
 
 
 @dataclass(frozen=True, slots=True)

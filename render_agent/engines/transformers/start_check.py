@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,7 +26,6 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS
 from render_agent.engines.transformers.model.inputs import PreparedPrompt
 from render_agent.engines.transformers.model.load import LoadedModel
-from render_agent.engines.transformers.model.vision_cache import VisionCache
 from render_agent.engines.transformers.sampling import PartialReply
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import SetupError
@@ -123,7 +122,7 @@ def _attempts(
         engine.release()
         yield "pages", (engine := plain_engine())
     engine.release()
-    yield "reuse and batches", plain_engine(single=True)
+    yield "batches", plain_engine(single=True)
 
 
 @dataclass
@@ -133,7 +132,6 @@ class Probe:
     loaded: LoadedModel
     is_complete: bool = True  # False if the device is too slow for more than one token
     _plain: dict[Any, torch.Tensor] = field(default_factory=dict)
-    _vision: VisionCache | None = None  # that of the engine being compared
 
     def compare(self, engine: LocalEngine) -> Difference | Fault:
         """Compare an engine; a fault if that is not possible. Raises SetupError if plain logits are not numbers."""
@@ -154,7 +152,6 @@ class Probe:
 
     def _compare(self, engine: LocalEngine, text: str) -> Difference:
         """Compare one trial. Raises any error of the library."""
-        self._vision = engine.vision if isinstance(engine, TransformersEngine) else None
         differences, spreads = list[torch.Tensor](), list[torch.Tensor]()
         requests = [
             misalign(self.loaded, first_request(number, text, *files))
@@ -214,8 +211,7 @@ class Probe:
         """Return the same as `plain_logits`, computed once."""
         key = prompt.ids, prompt.images, tuple(written)
         if key not in self._plain:
-            with nullcontext() if self._vision is None else self._vision.bypassed():
-                self._plain[key] = plain_logits(self.loaded, [prompt], written)
+            self._plain[key] = plain_logits(self.loaded, [prompt], written)
         return self._plain[key]
 
     def _row_differences(self, logits: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ OPTIONS = {
     "quantization": Literal["4bit", "8bit"],
     "memory_fraction": Annotated[float, Meta(ge=0, lt=1)],
     "most_rows": Annotated[int, Meta(ge=1)],
-    "reuse": Literal["keys", "vision", "none"],
+    "reuse": Literal["keys", "none"],
 }
 
 MOST_ROWS = 256  # with more rows per batch, too many wait for a single long reply

@@ -17,8 +17,7 @@ SCHEDULES = {
     "refill": "each question at its own pace, refilling the batch as questions finish",
 }
 
-# what the transformers engine caches between turns: nothing, image features, or keys and values
-REUSES = ("none", "vision", "keys")
+REUSES = ("none", "keys")  # what the transformers engine caches between turns
 
 OWN = "own"  # reuse of engines that manage their cache themselves
 

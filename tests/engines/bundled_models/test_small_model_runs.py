@@ -75,7 +75,7 @@ def test_bundled_model_runs_on_a_cpu(sequential):
     "schedule",
     [
         {"batch_size": 2, "max_batched_turns": 2, "finish_together": 1},
-        {"batch_size": 2, "max_batched_turns": 0, "engine_option": ("reuse=vision",)},
+        {"batch_size": 2, "max_batched_turns": 0, "engine_option": ("reuse=keys",)},
         {"batch_size": 2, "max_batched_turns": 1, "engine_option": ("reuse=none",)},
     ],
 )

@@ -19,7 +19,7 @@ from render_agent.errors import SetupError
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 
-REUSE = ("keys", "vision", "none")
+REUSE = ("keys", "none")
 WAYS = {
     "greedy": {},
     "sampled": {"temperature": 1.0, "num_samples": 3},
@@ -65,7 +65,7 @@ def damaged(loaded, token, value=torch.nan):
     ("value", "reuse", "way"),
     [
         *product([torch.nan], REUSE, WAYS),
-        *((torch.inf, *both) for both in zip(REUSE, WAYS, strict=True)),
+        *((torch.inf, *both) for both in zip(("keys", "none", "none"), WAYS, strict=True)),
     ],
 )
 def test_only_the_dialogue_with_invalid_scores_fails(loaded, sound_engine, reuse, way, value):

@@ -246,14 +246,6 @@ def test_overwritten_pages_switch_off_only_the_reuse(loaded, monkeypatch):
     assert Dialogues(**SMALL).run(engine).texts == expected
 
 
-def test_vision_features_of_other_images_are_detected(loaded, monkeypatch):
-    key = "render_agent.engines.transformers.model.vision_cache._key"
-    monkeypatch.setattr(key, lambda image, grid: str(grid).encode())
-    engine, record = check(loaded, reuse="vision")
-    assert "reuse" in record["caveats"][0]
-    assert engine.reuse == "none"
-
-
 def disturb_batches(loaded):
     def disturb(module, inputs, scores):
         return scores.roll(1, -1) if scores.shape[0] > 1 else scores

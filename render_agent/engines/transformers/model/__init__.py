@@ -1,3 +1,1 @@
-"""The loaded model (`load.py`) and its inputs (`inputs.py`), with the state of recurrent layers and the cache of vision
-towers.
-"""
+"""The loaded model (`load.py`), its inputs (`inputs.py`), and the states of recurrent layers."""

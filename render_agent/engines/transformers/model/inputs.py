@@ -39,7 +39,6 @@ class PromptImage:
     tokens: int
     """Number of tokens from its first to its last, including separators between its rows."""
     grid: Grid | None  # patches (frames, rows, columns); None if the model does not get a grid
-    rows: int  # rows of `pixel_values`
     values: ImageTensors = field(repr=False, compare=False)
     """Computes or returns the cached tensors; raises any error that the image causes."""
 
@@ -59,11 +58,6 @@ class PreparedPrompt:
     @property
     def image_count(self) -> int:
         return len(self.raw_images) + len(self.images)
-
-    @property
-    def pixel_rows(self) -> int:
-        """Rows of `pixel_values` of all images; one per image in `raw_images`."""
-        return len(self.raw_images) + sum(image.rows for image in self.images)
 
 
 class PromptBuilder:
@@ -246,7 +240,7 @@ class PromptBuilder:
             if own := list(islice(indices, cost.tokens)):
                 values = ImageTensors(self, form, (request.load_image, file), request.dialogue_id)
                 tokens = own[-1] + 1 - own[0]
-                yield PromptImage(file, own[0], tokens, cost.grid, cost.rows, values)
+                yield PromptImage(file, own[0], tokens, cost.grid, values)
 
 
 def _pin(tensor: torch.Tensor) -> torch.Tensor:
