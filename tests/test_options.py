@@ -7,7 +7,6 @@ from typing import get_args
 
 import pytest
 
-from render_agent.beliefs.ask_beliefs import KEYS
 from render_agent.engines.bundled_models import NOTES
 from render_agent.engines.engine_options import engine_options
 from render_agent.errors import UsageError
@@ -25,6 +24,7 @@ from render_agent.options import (
     parse_options,
     public_options,
 )
+from render_agent.parts.beliefs.ask_beliefs import KEYS
 from render_agent.scans.file_frame import METRES, UPRIGHT
 
 # The options that may change when a run is resumed.

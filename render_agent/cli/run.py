@@ -24,8 +24,8 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.loggers import logged
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import find_run
+from render_agent.runs.run_part import result_tables
 from render_agent.runs.runner import Run, resume_run, start_run
-from render_agent.score.tables import score_tables
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, display_on
 from render_agent.util.sanitize import printable_json
@@ -156,7 +156,7 @@ def _print_results(
         console.print(str(path), soft_wrap=True)
         return
     if config.batch:
-        console.print(score_tables(results))
+        console.print(result_tables(results))
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)

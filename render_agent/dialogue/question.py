@@ -107,6 +107,11 @@ class Question:
         return unit_of(self.text) if self.answer_form == "number" else None
 
     @property
+    def is_counterpart(self) -> bool:
+        """True if the question is another one with a change; it is scored only in a pair with that one."""
+        return self.change is not None
+
+    @property
     def seed_id(self) -> str:
         """The id that seeds randomness; a counterpart uses that of its original question."""
         return self.id if self.change is None else self.change.original_id
@@ -116,7 +121,7 @@ class Question:
         """True if the dialogue starts somewhere other than `--start`: at the question's own pose, or in an edited
         room.
         """
-        return self.start is not None or self.change is not None
+        return self.start is not None or self.is_counterpart
 
     @property
     def unchanged(self) -> Question:

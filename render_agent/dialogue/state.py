@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from render_agent.dialogue.chat import Message, with_blocks
-from render_agent.dialogue.question import Change, Question
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
 from render_agent.dialogue.target import TargetError
@@ -96,11 +96,6 @@ class QuestionState:
     def id(self) -> str:
         """The question's id."""
         return self.question.id
-
-    @property
-    def change(self) -> Change | None:
-        """The change, if the question is a counterpart of another one (`--change`)."""
-        return self.question.change
 
     @property
     def scene(self) -> Scene:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.beliefs.map_error import map_error
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.target import TargetError
@@ -20,6 +19,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
+from render_agent.parts.beliefs.map_error import map_error
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.runs.log.row import score_of
 from render_agent.score.dialogues.reached_views import is_success

@@ -11,7 +11,3 @@ LOGGERS = {
     "tensorboard": "render_agent.runs.loggers:TensorBoardLogger",
     "mlflow": "render_agent.runs.loggers:MlflowLogger",
 }
-
-PARTS = {  # see `run_part.py`
-    "beliefs": "render_agent.beliefs.part:Beliefs",
-}

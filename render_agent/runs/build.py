@@ -36,7 +36,6 @@ from render_agent.runs.conflicts import refuse_conflicts
 from render_agent.runs.cost.billing import Billing
 from render_agent.runs.run_part import run_parts
 from render_agent.scans.cache import SceneCache
-from render_agent.tasks.counterfactual.change_plan import ChangePlan
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.input_files import Choice
 from render_agent.tasks.question_types import type_of
@@ -65,7 +64,6 @@ class Parts:
     toolset: Toolset
     agent: Agent
     verifiers: tuple[Verifier, ...]  # score candidate moves (`--verifier`); not opened yet
-    changes: tuple[ChangePlan, ...]
     engine: EngineMaker
     """Traits of the engine (`--engine`). Engine plug-ins have default traits and are not imported for this."""
     pose_faults: Faults  # of the reported pose (`--feedback`)
@@ -153,7 +151,10 @@ class Parts:
 
     def questions(self) -> list[Question]:
         """Choose the questions of the run. Raises SetupError if they or their scans are missing."""
-        return choose_questions(self.config, blind=self.blind, changes=self.changes)
+        questions = choose_questions(self.config, blind=self.blind)
+        for part in run_parts():
+            questions = part.questions(self, questions)
+        return questions
 
     def state(
         self, question: Question, scenes: SceneSource, turns: Sequence[Turn] = ()
@@ -191,8 +192,7 @@ def build(config: RunConfig) -> Parts:
         stress,
         toolset,
         agent,
-        verifiers=_parse_parts("verifier", names, own_scene=stress.shows_own_scene),
-        changes=_parse_parts("change", config.change),
+        verifiers=parse_parts("verifier", names, own_scene=stress.shows_own_scene),
         engine=engine_traits(config.engine),
         pose_faults=parse_faults("--feedback", f"drift={drift}" if colon else "", ("drift",)),
         blind=blind,
@@ -212,7 +212,7 @@ def _make_part(kind: registry.Kind, flag: str, text: str) -> Any:
     return registry.load(kind, name)(argument if colon else None)
 
 
-def _parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:
+def parse_parts(kind: registry.Kind, texts: Sequence[str], **arguments: Any) -> tuple[Any, ...]:
     """Create parts from texts of the form NAME or NAME:ARGUMENT."""
     if len({text.strip() for text in texts}) < len(texts):
         raise UsageError(f"a --{kind} is named twice. Name each once.")

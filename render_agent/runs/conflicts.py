@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from render_agent.dialogue.question import Question
 from render_agent.errors import UsageError
 from render_agent.options import AUTO, BENCHMARK_OPTIONS, OPTIONS, flag_of
-from render_agent.runs.run_part import after_turn
+from render_agent.runs.run_part import run_parts
 
 if TYPE_CHECKING:
     from render_agent.runs.build import Parts
@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 def refuse_conflicts(parts: Parts) -> None:
     """Raise UsageError if options of a run contradict each other."""
-    for check in (
-        _check_questions,
-        _check_engine,
-        _check_schedule,
-        _check_views,
-        after_turn,
-        _check_agent,
-    ):
+    for check in (_check_questions, _check_engine, _check_schedule, _check_views, _check_agent):
         check(parts)
+    for part in run_parts():
+        part.refuse_conflicts(parts)
 
 
 def refuse_fixed_views(parts: Parts, questions: Iterable[Question]) -> None:
@@ -62,8 +57,6 @@ def _check_questions(parts: Parts) -> None:
         raise UsageError("--ply needs --question TEXT")
     if config.batch and (config.question or config.option):
         raise UsageError("--question and --option need --ply, not --batch")
-    if config.change and not config.batch:
-        raise UsageError("--change needs --batch, because typed questions have no ground truth")
 
 
 def _check_engine(parts: Parts) -> None:
@@ -129,11 +122,6 @@ def _check_views(parts: Parts) -> None:
     if stress.note is not None and parts.blind:
         raise UsageError(
             f"--image-stress {config.image_stress} changes images, but --views none shows none. Omit one of them."
-        )
-    if config.change and (stress.changes_ground_truth or not stress.shows_own_scene):
-        raise UsageError(
-            f"--change needs unchanged rooms, but --image-stress {config.image_stress} exchanges or mirrors them. Omit one of"
-            " them."
         )
 
 

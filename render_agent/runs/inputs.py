@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -21,13 +20,13 @@ from render_agent.engines.make_engine import model_digest, model_file
 from render_agent.errors import SetupError
 from render_agent.options import RunConfig
 from render_agent.runs.build import Parts
+from render_agent.runs.run_part import run_parts
 from render_agent.score.comparison import QuestionInputs
 from render_agent.tasks.input_files import (
     Choice,
     InputFile,
     Section,
     annotation_files,
-    scan_files,
     scan_paths,
 )
 from render_agent.tasks.selection import question_files, undivided_questions
@@ -109,16 +108,13 @@ def _question_files(config: RunConfig) -> list[InputFile]:
 
 
 def selection_inputs(parts: Parts) -> list[InputFile]:
-    """Return the files that questions and changes are read from, before they are read.
+    """Return the files that questions are read from, before they are read.
 
     The result is empty if a file is missing, which is an error when the questions are chosen.
     """
     with suppress(SetupError):
-        files = _question_files(parts.config)
-        if parts.changes:  # counterparts depend on scans and object boxes
-            questions = replace(parts, changes=()).questions()
-            files += [*scan_files(questions), *annotation_files(parts.config, questions)]
-        return files
+        added = (file for part in run_parts() for file in part.question_inputs(parts))
+        return [*_question_files(parts.config), *added]
     return []
 
 

@@ -324,17 +324,17 @@ class RunData:
 
     @cached_property
     def dialogues(self) -> list[QuestionState]:
-        """The questions and their counterparts (`--change`) with their turns, in run order. Opens no scan."""
+        """The questions and their counterparts with their turns, in run order. Opens no scan."""
         return self.read_states()
 
     @property
     def states(self) -> list[QuestionState]:
         """The questions without counterparts."""
-        return [state for state in self.dialogues if state.change is None]
+        return [state for state in self.dialogues if not state.question.is_counterpart]
 
     @property
     def counterparts(self) -> list[QuestionState]:
-        return [state for state in self.dialogues if state.change is not None]
+        return [state for state in self.dialogues if state.question.is_counterpart]
 
     @cached_property
     def rows(self) -> dict[str, Row]:

@@ -6,31 +6,56 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
+
 from render_agent import registry
+from render_agent.score.tables import score_table, view_table
 from render_agent.tasks.input_files import Choice
 
 if TYPE_CHECKING:
     from render_agent.agents.agent import AfterTurn
+    from render_agent.dialogue.question import Question
     from render_agent.dialogue.state import QuestionState
     from render_agent.dialogue.turn import Turn
     from render_agent.runs.build import Parts
     from render_agent.runs.read import RunData
     from render_agent.tasks.ground_truth import LoadFacts
+    from render_agent.tasks.input_files import InputFile
+    from render_agent.util.console import PlainTable
     from render_agent.views.stress.image_stress import ImageStress
 
 
 class RunPart(Choice):
     """What an optional part of a run does; nothing unless a subclass overrides it."""
 
+    def refuse_conflicts(self, parts: Parts) -> None:
+        """Raise UsageError if its options contradict others."""
+
+    def questions(self, parts: Parts, questions: list[Question]) -> list[Question]:
+        """Return the questions of a run, given those that its options select."""
+        return questions
+
+    def question_inputs(self, parts: Parts) -> Iterable[InputFile]:
+        """Return the files that `questions` reads."""
+        return ()
+
     def after_turn(self, parts: Parts) -> AfterTurn | None:
-        """Return what is asked after each turn. Raises UsageError if the model cannot answer it."""
+        """Return what is asked after each turn."""
         return None
 
     def results(
-        self, states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+        self,
+        states: Sequence[QuestionState],
+        counterparts: Sequence[QuestionState],
+        stress: ImageStress | None,
+        facts: LoadFacts,
     ) -> Mapping[str, Any]:
         """Return entries of `results.json`."""
         return {}
+
+    def table(self, results: Mapping[str, Any]) -> PlainTable | None:
+        """Return a table of its entries of `results.json` for the terminal."""
+        return None
 
     def totals(self, turns: Sequence[Turn]) -> Mapping[str, Any]:
         """Return entries of `totals` in `results.json`."""
@@ -46,9 +71,17 @@ class RunPart(Choice):
 
 
 def after_turn(parts: Parts) -> list[AfterTurn]:
-    """Return what is asked after each turn of a run. Raises UsageError if the model cannot answer it."""
+    """Return what is asked after each turn of a run."""
     asked = (part.after_turn(parts) for part in run_parts())
     return [ask for ask in asked if ask is not None]
+
+
+def result_tables(results: Mapping[str, Any], *, every: bool = False) -> Group:
+    """Return the table of scores, followed by those of parts and of reached views; `every` adds all other mean scores."""
+    tables = [score_table(results, every=every), *(part.table(results) for part in run_parts())]
+    if "views" in results:
+        tables.append(view_table(results["views"]))
+    return Group(*filter(None, tables))
 
 
 @cache

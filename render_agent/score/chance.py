@@ -88,9 +88,7 @@ def baseline_notes(selection: Sequence[Question]) -> dict[str, str]:
 
 
 def _scene(question: Question) -> tuple[str, str]:
-    """Return data set and scene of a question; those of the original question for a counterpart."""
-    change = question.change
-    return question.dataset, question.scene if change is None else change.scene
+    return question.dataset, question.unchanged.scene
 
 
 def random_answers(question: Question) -> list[str]:
@@ -113,9 +111,7 @@ def frequent_answers(
     questions: Sequence[Question], selection: Sequence[Question] | None = None
 ) -> dict[str, str]:
     """Return the answers of the `frequency` baseline by question id."""
-    selection = [
-        q for q in selection or questions if q.change is None
-    ]  # counterparts may use other units
+    selection = [q for q in selection or questions if not q.is_counterpart]
     fit = frequency_fit(selection)
     by_type: dict[str, list[Question]] = {}
     for question in selection:

@@ -28,16 +28,11 @@ def is_scorable(question: Question) -> bool:
 
 
 def score_answer(question: Question, answer: str | None, parser: str = OFFICIAL) -> float:
-    """Return the score of an answer, from 0 to 1; 0 if there is no answer. Raises ValueError.
-
-    Answers to a counterpart (`--change order`) are scored in the letters of the original question.
-    """
-    metric, truth, change = metric_of(question), question.ground_truth, question.change
+    """Return the score of an answer, from 0 to 1; 0 if there is no answer. Raises ValueError."""
+    metric, truth = metric_of(question), question.ground_truth
     if truth is None or metric.needs_judge:
         raise ValueError(f"no answer to question {question.id} can be scored")
     if question.metric is None:
-        if change is not None and change.option_letters:
-            answer, truth = change.to_original(answer), change.to_original(truth) or truth
         answer = PARSERS[parser].read(answer, metric.form)
     return 0.0 if answer is None else metric.score(answer, (truth, *question.answers))
 

@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rich.console import Group
-
 from render_agent.dialogue.state import STATUS_LABELS
-from render_agent.score.causal import OUTCOME_LABELS
 from render_agent.score.dialogues.reached_views import MEASURES
 from render_agent.score.intervals import MIN_SCENES, method_words
 from render_agent.score.means import MACRO, MEAN_OF_TYPES, MICRO, WITHOUT_ORDER
@@ -87,16 +84,6 @@ def score_table(results: Mapping[str, Any], *, every: bool = False) -> PlainTabl
     return table
 
 
-def score_tables(results: Mapping[str, Any], *, every: bool = False) -> Group:
-    """Return the table of scores, followed by the table of pairs if there are counterparts."""
-    tables = [score_table(results, every=every)]
-    if "causal" in results:
-        tables.append(causal_table(results["causal"]))
-    if "views" in results:
-        tables.append(view_table(results["views"]))
-    return Group(*tables)
-
-
 def view_table(views: Mapping[str, Any]) -> PlainTable:
     """Return the table of measures of reached views."""
     table = PlainTable("Reached views", "", "n", "mean", "95 % CI")
@@ -106,28 +93,6 @@ def view_table(views: Mapping[str, Any]) -> PlainTable:
             low, high = entry["interval"] or (None, None)
             interval = NO_INTERVAL if low is None else f"{low:.{digits}f} … {high:.{digits}f}"
             table.add_row(measure.label, str(entry["n"]), f"{entry['mean']:.{digits}f}", interval)
-    return table
-
-
-def causal_table(causal: Mapping[str, Any]) -> PlainTable:
-    """Return the table of pairs by change. The caption lists skipped questions with the reasons."""
-    title = "Pairs: original and changed question"
-    table = PlainTable(title, "change", "n", "share", "95 % CI")
-    parts = {"all changes": causal, **causal["changes"]}
-    for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
-        table.add_section()
-        table.add_row(label, str(part["n"]), "", "")
-        for name, words in OUTCOME_LABELS.items():
-            if (row := part.get(name)) and row["n"]:
-                table.add_row(f"  {words}", str(row["n"]), figure(row["share"]), interval_cell(row["interval"]))  # fmt: skip
-        difference = part["difference"]
-        table.add_row("  score, changed − original", str(part["n"]), format_signed(difference["points"]), interval_cell(difference["interval"]))  # fmt: skip
-    lines = [
-        f"- {number} skipped ({change}): {reason}"
-        for change, reasons in causal["left_out"].items()
-        for reason, number in reasons.items()
-    ]
-    table.caption = "\n".join(lines) or None
     return table
 
 

@@ -12,8 +12,6 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.tasks.benchmark import Benchmark, PackageBenchmark
-from render_agent.tasks.counterfactual.change_plan import ChangePlan
-from render_agent.tasks.counterfactual.pairs import with_counterparts
 from render_agent.tasks.question_types import types_named
 from render_agent.tasks.rooms import QUESTIONS, QuestionFile
 from render_agent.tasks.rows import add_letters
@@ -25,19 +23,19 @@ from render_agent.util.sanitize import escape_name
 
 
 def choose_questions(
-    config: RunConfig, *, blind: bool = False, changes: Sequence[ChangePlan] = ()
+    config: RunConfig, *, blind: bool = False, needs_scans: bool = False
 ) -> list[Question]:
     """Return the questions of a run, in order and with their scans."""
     if config.ply is not None:
         return [single_question(config)]
     questions = shard_of(undivided_questions(config), config.shard)
-    if blind and not changes:
+    if blind and not needs_scans:
         return questions
     benchmark = find_benchmark(config)
     questions = benchmark.with_scans(config, questions)
     if not (config.allow_missing or blind):
         refuse_missing(questions, benchmark.search_places(config, questions))
-    return with_counterparts(config, questions, changes) if changes else questions
+    return questions
 
 
 def undivided_questions(config: RunConfig) -> list[Question]:

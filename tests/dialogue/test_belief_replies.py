@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from render_agent.beliefs.ask_beliefs import BeliefProbe, probe_keys
 from render_agent.dialogue.beliefs import MAX_NOTES, MAX_OBJECTS, Belief, read_belief
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.wording import general
 from render_agent.engines.transformers.constrained_decoding import build_grammar
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
+from render_agent.parts.beliefs.ask_beliefs import BeliefProbe, probe_keys
 from render_agent.runs.build import build
 from render_agent.util.safe_parse import convert, to_plain
 

@@ -22,12 +22,12 @@ from factories.documentation import (
 from factories.runs import finish_run, make_config, make_questions
 
 import render_agent
-from render_agent.beliefs.belief_figures import LABELS as BELIEF_LABELS
 from render_agent.cli.commands.ls import HEADINGS
 from render_agent.cli.main import cli
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.options import OPTIONS
+from render_agent.parts.beliefs.belief_figures import LABELS as BELIEF_LABELS
 from render_agent.report.answering.answering_part import AnsweringPart
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.result_rows import QUESTION_COLUMNS

@@ -11,7 +11,7 @@ from factories.believers import FAULTS, run_policy
 from factories.reports import question_html
 
 import render_agent
-from render_agent.beliefs.belief_figures import LABELS
+from render_agent.parts.beliefs.belief_figures import LABELS
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.pages.maps.floor_plan import bare_plan, camera_poses

@@ -11,6 +11,7 @@ from factories.reports import question_html
 from factories.runs import finish_run, make_config, play
 
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
+from render_agent.parts.counterfactual.counterparts import causal_table
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
@@ -23,7 +24,6 @@ from render_agent.runs.loggers import scalars
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
 from render_agent.score.comparison import Side, incomparable
-from render_agent.score.tables import causal_table
 from render_agent.util.console import plain_console
 
 ROOM = "remove add move move:other swap swap:other".split()
@@ -110,7 +110,7 @@ def test_counterparts_are_diagnosed_in_the_changed_room(folder, tmp_path, type_i
     states = {state.id: state for state in RunData(path).dialogues}
     result = diagnose_run(RunData(path), 1)
     assert result.keys() == states.keys()
-    assert all(state.change is None for state in RunData(path).states)
+    assert all(not state.question.is_counterpart for state in RunData(path).states)
     assert {s.id for s in (*RunData(path).states, *RunData(path).counterparts)} == states.keys()
 
     lamps = {name: next(box.centre for box in result[name].boxes if box.category == "lamp") for name in ("far", "far-move-lamp")}  # fmt: skip

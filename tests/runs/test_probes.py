@@ -180,7 +180,7 @@ def engine():
 @pytest.mark.parametrize("count", [2, pytest.param(11, marks=pytest.mark.slow)])
 def test_probes_do_not_change_replies_of_a_model(tmp_path, engine, monkeypatch, count):
     """11 dialogues exceed the number that the cache searches for a common prefix."""
-    monkeypatch.setattr("render_agent.beliefs.ask_beliefs.MAX_TOKENS", 10)
+    monkeypatch.setattr("render_agent.parts.beliefs.ask_beliefs.MAX_TOKENS", 10)
     questions = make_questions(tmp_path, count)
     plain, _ = play(tmp_path, questions, engine, **MODEL)
     batched, _ = play(tmp_path, questions, engine, **MODEL, probe=("map",))

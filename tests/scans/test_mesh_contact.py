@@ -11,9 +11,9 @@ from factories.physics import ray_scene
 from factories.scenes import RED, box, joined
 from scipy.optimize import linprog
 
+from render_agent.parts.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.scans.boxes import OrientedBox, upright_box
 from render_agent.scans.free_space.mesh_contact import MeshContact, heights_at, reach_into
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.scene_reader import SceneReader
 

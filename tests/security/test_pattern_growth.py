@@ -11,6 +11,7 @@ from render_agent.dialogue.chat import escape_special_tokens, without_thinking
 from render_agent.dialogue.parsing.replies import strip_fence
 from render_agent.dialogue.parsing.tool_calls import split_calls
 from render_agent.engines.sight_check import states_code
+from render_agent.parts.counterfactual.wordings import Names
 from render_agent.scans.formats import axis_alignment
 from render_agent.scans.formats.clouds import las, text_columns
 from render_agent.scans.formats.declared import Declared, unit_of_comments, up_of_comments
@@ -19,7 +20,6 @@ from render_agent.scans.formats.ply.surface import TEXTURE_COMMENT
 from render_agent.scans.formats.textured import mtl, obj_file, wavefront
 from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.score import lmms_eval, metrics, vlmevalkit
-from render_agent.tasks.counterfactual.wordings import Names
 from render_agent.tasks.question_types import named_categories
 from render_agent.util.sanitize import escape_name, make_public
 from render_agent_lab.expert import derive

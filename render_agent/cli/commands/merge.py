@@ -25,14 +25,14 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.cli.run import program, run_argument
     from render_agent.runs.merge_shards import merge_shards
     from render_agent.runs.read import find_run
-    from render_agent.score.tables import score_tables
+    from render_agent.runs.run_part import result_tables
     from render_agent.util.console import plain_console
     from render_agent.util.display import count_noun
 
     path, results = merge_shards(Path(output), [find_run(Path(output), name) for name in runs])
     num_unfinished = results["counts"]["active"] + results["counts"]["failed"]
     console = plain_console(stderr=True)
-    console.print(score_tables(results))
+    console.print(result_tables(results))
     console.print(f"run: {path}", soft_wrap=True)
     if num_unfinished:
         line = shlex.join([*program(), "--continue", run_argument(path)])

@@ -28,8 +28,8 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     """
     from render_agent.runs.log.writer import RunLog
     from render_agent.runs.read import find_run
+    from render_agent.runs.run_part import result_tables
     from render_agent.score.summary import OFFICIAL
-    from render_agent.score.tables import score_tables
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
@@ -45,5 +45,5 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
         click.echo(printable_json(results))
         return
     console = plain_console()
-    console.print(score_tables(results))
+    console.print(result_tables(results))
     console.print(f"run: {folder.path}", soft_wrap=True)

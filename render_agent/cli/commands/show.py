@@ -37,7 +37,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
     from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
     from render_agent.runs.log.lock import RUNNING, status_of_unfinished
     from render_agent.runs.read import find_run
-    from render_agent.score.tables import score_tables
+    from render_agent.runs.run_part import result_tables
     from render_agent.util.console import plain_console
     from render_agent.util.display import count_noun
     from render_agent.util.sanitize import printable_json
@@ -68,7 +68,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
         line = shlex.join([*program(), "--continue", run_argument(folder.path)])
         console.print(f"Resume with: {line}", soft_wrap=True)
         return
-    console.print(score_tables(results, every=every))
+    console.print(result_tables(results, every=every))
     print_agent(folder.parts, results["notes"], console)
     console.print(f"requests: {facts_line(request_facts(folder.config, results))}")
     if cost := cost_fact(folder.parts, results):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
+from render_agent.parts.beliefs.scored_probe import ScoredProbe
 from render_agent.report.beliefs.diagnosis import BeliefDiagnosis
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.sentences.contrasts import describe_difference

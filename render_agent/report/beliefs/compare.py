@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from render_agent.beliefs.belief_figures import belief_differences, last_steps
-from render_agent.beliefs.part import beliefs_of
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.errors import QuestionsError
+from render_agent.parts.beliefs.belief_figures import belief_differences, last_steps
+from render_agent.parts.beliefs.part import beliefs_of
+from render_agent.parts.beliefs.scored_probe import ScoredProbe
 from render_agent.runs.read import RunData
 
 

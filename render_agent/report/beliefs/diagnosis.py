@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from render_agent.beliefs.own_answer import own_answer
-from render_agent.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.state import QuestionState
+from render_agent.parts.beliefs.own_answer import own_answer
+from render_agent.parts.beliefs.scored_probe import ScoredProbe, score_probes
 from render_agent.report.diagnosis.model import Cause, Diagnosis
 from render_agent.scans.boxes import OrientedBox
 from render_agent.score.comparison import RIGHT

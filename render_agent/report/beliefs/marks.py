@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from render_agent.beliefs.matching import match_results
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.state import QuestionState
+from render_agent.parts.beliefs.matching import match_results
+from render_agent.parts.beliefs.scored_probe import ScoredProbe
 from render_agent.report.beliefs.agreement import seen_by
 from render_agent.report.beliefs.diagnosis import belief_of
 from render_agent.report.beliefs.text import summarize_score

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from render_agent.beliefs.belief_figures import LABELS, summarize_beliefs
 from render_agent.dialogue.state import QuestionState
 from render_agent.options import RunConfig
+from render_agent.parts.beliefs.belief_figures import LABELS, summarize_beliefs
 from render_agent.report.beliefs.agreement import agreement_sentences, belief_agreement
 from render_agent.report.beliefs.compare import compare_beliefs
 from render_agent.report.beliefs.diagnosis import PART, belief_of, with_beliefs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from render_agent.beliefs.matching import match_results
-from render_agent.beliefs.part import beliefs_of
-from render_agent.beliefs.scored_probe import ScoredProbe
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError
+from render_agent.parts.beliefs.matching import match_results
+from render_agent.parts.beliefs.part import beliefs_of
+from render_agent.parts.beliefs.scored_probe import ScoredProbe
 from render_agent.report.beliefs.diagnosis import BeliefDiagnosis, belief_of
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.sentences.causes import describe_cause

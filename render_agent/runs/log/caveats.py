@@ -123,9 +123,7 @@ MISSING_SCANS = "missing scans, questions skipped (--allow-missing)"
 
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Count the scenes with scans, with rooms built from annotations, and with neither."""
-    kinds = Counter(
-        {(q.dataset, q.scene): _kind(q) for q in questions if q.change is None}.values()
-    )
+    kinds = Counter({(q.dataset, q.unchanged.scene): _kind(q) for q in questions}.values())
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
 
@@ -136,12 +134,12 @@ def question_notes(config: RunConfig, questions: Sequence[Question], *, blind: b
         if config.subset == OPTIONS["subset"].default
         else [f"subset {config.subset} of VSI-Bench"]
     )
-    if config.change:
-        originals = [question for question in questions if question.change is None]
+    originals = [question for question in questions if not question.is_counterpart]
+    if num_counterparts := len(questions) - len(originals):
         notes.append(
-            f"{len(questions) - len(originals)} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
+            f"{num_counterparts} of {len(questions)} questions are counterparts (--change): they are only scored as pairs"
         )
-        questions = originals
+    questions = originals
     scenes = len({(question.dataset, question.scene) for question in questions})
     caveats = {} if blind else {"annotations": STAND_INS}
     if config.allow_missing and not blind:

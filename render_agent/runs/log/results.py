@@ -21,7 +21,6 @@ from render_agent.runs.log.row import (
     scored_answers,
 )
 from render_agent.runs.run_part import run_parts
-from render_agent.score.causal import causal_results
 from render_agent.score.chance import baseline_notes, chance_levels
 from render_agent.score.dialogues.answering import answering_figures
 from render_agent.score.dialogues.instruments import instrument_figures
@@ -59,11 +58,11 @@ def results(
 ) -> dict[str, Any]:
     """Return the content of `results.json`.
 
-    Counterparts count only in `causal`. `parser` reads the answers behind all scores and rows, except the scores named
+    Counterparts count only in what parts add. `parser` reads the answers behind all scores and rows, except the scores named
     `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on` or servers.
     """
-    originals = [state for state in states if state.change is None]
-    counterparts = [state for state in states if state.change is not None]
+    originals = [state for state in states if not state.question.is_counterpart]
+    counterparts = [state for state in states if state.question.is_counterpart]
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
     selection = [state.question for state in originals]
     by_mean = {
@@ -79,8 +78,8 @@ def results(
         if can_score(state, marks)
     ]
     complete = all(state.status in SCORED for state in states)
-    causal, instruments = causal_results(originals, counterparts), instrument_figures(originals)
-    answering = answering_figures(originals)
+    answering, instruments = answering_figures(originals), instrument_figures(originals)
+    part_results = [p.results(originals, counterparts, stress, facts) for p in run_parts()]
     turns = [turn for state in states for turn in state.turns]
     rows = [
         row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
@@ -106,8 +105,7 @@ def results(
         ),
         **view_measures(scored_states),
         **({} if stress is None else stress.metrics(scored_states)),
-        **{k: v for p in run_parts() for k, v in p.results(originals, stress, facts).items()},
-        **({} if causal is None else {"causal": causal}),
+        **{name: entry for part in part_results for name, entry in part.items()},
         **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),
         **({"adapted": adaptations} if (adaptations := adapted_fields(turns)) else {}),

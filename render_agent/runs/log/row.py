@@ -155,7 +155,7 @@ def row_of(
         repairs=state.repairs,
         renders=len({file for turn in state.turns for file in turn.image_files}),
         error=state.error,
-        change=None if state.change is None else state.change.kind,
+        change=None if question.change is None else question.change.kind,
         **view_columns(state.target_errors),
         **cost_of(state.turns),
         cost_usd=billing.total([state]),
@@ -175,7 +175,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def can_score(state: QuestionState, marks: Marks = NO_MARKS) -> bool:
     """Return True if the question can be scored: its ground truth is known, or a judge scored the answer."""
-    return state.change is None and (state.id in marks or is_scorable(state.question))
+    return not state.question.is_counterpart and (state.id in marks or is_scorable(state.question))
 
 
 def score_of(

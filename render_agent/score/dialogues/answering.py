@@ -50,7 +50,9 @@ def answers_by_turn(states: Iterable[QuestionState]) -> dict[str, list[AnswerSoF
     return {
         state.id: _answers(state)
         for state in states
-        if state.change is None and state.status in SCORED and is_scorable(state.question)
+        if not state.question.is_counterpart
+        and state.status in SCORED
+        and is_scorable(state.question)
     }
 
 

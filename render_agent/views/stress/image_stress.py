@@ -25,7 +25,6 @@ from render_agent.tasks.input_files import (
     Digests,
     InputFile,
     check_scene,
-    instance_labels,
     scan_files,
     scan_paths,
 )
@@ -65,12 +64,8 @@ class ImageStress(Choice):
     """True if a question may be shown the scan of any other question of the run."""
 
     def inputs(self, config: RunConfig, questions: Sequence[Question]) -> Iterable[InputFile]:
-        """Return the scans, their alignments and, for edited rooms, the labels of their objects."""
-        return [*scan_files(questions), *(instance_labels(questions) if config.change else ())]
-
-    def reads_boxes(self, config: RunConfig) -> bool:
-        """Return True if objects are located to edit rooms."""
-        return bool(config.change)
+        """Return the scans and their alignments."""
+        return scan_files(questions)
 
     def scenes(
         self,

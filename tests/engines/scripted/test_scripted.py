@@ -10,7 +10,6 @@ from conftest import test_data
 from factories.replies import parse_reply
 
 from render_agent import registry
-from render_agent.beliefs.part import Beliefs
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.engines.engine import Request
@@ -19,6 +18,7 @@ from render_agent.engines.scripted import make_scripted
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy
 from render_agent.errors import SetupError, UsageError
 from render_agent.options import RunConfig
+from render_agent.parts.beliefs.part import Beliefs
 from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import score_answer
 from render_agent.tasks.row_files import load_questions

@@ -14,8 +14,6 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import render_agent
-from render_agent.beliefs.belief_figures import summarize_beliefs
-from render_agent.beliefs.probe_caveats import unreadable_probes
 from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
@@ -29,6 +27,8 @@ from render_agent.dialogue.events import (
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
+from render_agent.parts.beliefs.belief_figures import summarize_beliefs
+from render_agent.parts.beliefs.probe_caveats import unreadable_probes
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
 from render_agent.runs.progress import Progress

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.view import View
+from render_agent.parts.counterfactual.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.page import TEMPLATES, page_of
 from render_agent.report.pages.plots import palette
@@ -16,7 +17,6 @@ from render_agent.report.pages.plots.run_plots import Plot, interval_note, write
 from render_agent.report.pages.plots.svg import Dots, draw_dots
 from render_agent.report.pages.report_page import ReportPage
 from render_agent.runs.read import RunData
-from render_agent.score.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.score.tables import figure, format_signed, interval, probability
 from render_agent.tasks.question_types import answer_form_of, type_label
 

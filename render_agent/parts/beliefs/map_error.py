@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from render_agent.beliefs.matching import RADIUS_METRES
-from render_agent.beliefs.scored_probe import score_probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.turn import Turn
+from render_agent.parts.beliefs.matching import RADIUS_METRES
+from render_agent.parts.beliefs.scored_probe import score_probe
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import named_categories
 

@@ -8,13 +8,13 @@ from itertools import combinations, islice, product
 from typing import ClassVar, TypeVar
 
 from render_agent.dialogue.question import Question
-from render_agent.scans.edits import Edit, ObjectKey
-from render_agent.tasks.counterfactual.change_plan import OTHER, ChangePlan
-from render_agent.tasks.counterfactual.room import (
+from render_agent.parts.counterfactual.change_plan import OTHER, ChangePlan
+from render_agent.parts.counterfactual.room import (
     ChangeableRoom,
     NoCounterpartError,
     UnsolvableError,
 )
+from render_agent.scans.edits import Edit, ObjectKey
 from render_agent.tasks.question_types import named_categories, subjects, type_of
 
 MAX_ATTEMPTS = 2000  # edits tried per question before the question is skipped

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from render_agent.beliefs.map_score import MapScore, score_map
-from render_agent.beliefs.matching import Boxes
-from render_agent.beliefs.own_answer import own_answer
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
+from render_agent.parts.beliefs.map_score import MapScore, score_map
+from render_agent.parts.beliefs.matching import Boxes
+from render_agent.parts.beliefs.own_answer import own_answer
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, SceneFrame, place_facts
 from render_agent.tasks.question_types import named_categories

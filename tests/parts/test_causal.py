@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from factories.metrics import VSI_BENCH
 
-from render_agent.score.causal import CounterpartPair, causal_figures, classify_pair
+from render_agent.parts.counterfactual.causal import CounterpartPair, causal_figures, classify_pair
 from render_agent.score.metrics import ExactMatch, RefinedMatch
 
 MUST = CounterpartPair(

@@ -6,10 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
-from render_agent.beliefs.ask_beliefs import BeliefProbe, probe_keys
-from render_agent.beliefs.belief_figures import belief_figures
-from render_agent.beliefs.probe_caveats import unreadable_probes
-from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import reported_total
@@ -17,6 +13,10 @@ from render_agent.dialogue.turn import Turn
 from render_agent.engines.make_engine import engine_traits
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
+from render_agent.parts.beliefs.ask_beliefs import BeliefProbe, probe_keys
+from render_agent.parts.beliefs.belief_figures import belief_figures
+from render_agent.parts.beliefs.probe_caveats import unreadable_probes
+from render_agent.parts.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.runs.run_part import RunPart
 from render_agent.tasks.ground_truth import Facts, LoadFacts
 from render_agent.util.display import count_noun
@@ -30,25 +30,23 @@ if TYPE_CHECKING:
 class Beliefs(RunPart):
     """What a model believes about the scene after every turn."""
 
-    def after_turn(self, parts: Parts) -> BeliefProbe | None:
+    def refuse_conflicts(self, parts: Parts) -> None:
+        """Refuse probes that the model cannot answer."""
         config, probe = parts.config, f"--probe {','.join(parts.config.probe)}"
         if not config.probe:
-            return None
+            return
         if parts.blind:
             raise UsageError("--probe needs views, but --views none shows none. Omit one of them.")
-        wording = parts.prompt.wording
-        if wording.templates.get("about.beliefs") == "none":
+        if parts.prompt.wording.templates.get("about.beliefs") == "none":
             raise UsageError(
                 f"{probe} asks for beliefs, which --model {parts.model_name} was not trained to state. Omit it, or use"
                 " another model."
             )
-        keys = probe_keys(config.probe, free=parts.free)
-        if not keys:
+        if not probe_keys(config.probe, free=parts.free):
             raise UsageError(
                 f"{probe} asks where the camera is, but --views {config.views} moves it. Add map, counts or seen, or let"
                 " the model choose its views."
             )
-        return BeliefProbe(keys, wording, config.seed)
 
     def check(self, config: RunConfig, questions: Sequence[Question]) -> None:
         """Refuse a scripted policy that states no beliefs."""
@@ -63,8 +61,18 @@ class Beliefs(RunPart):
                 " or pass a model or a policy with a method believe."
             )
 
+    def after_turn(self, parts: Parts) -> BeliefProbe | None:
+        if not parts.config.probe:
+            return None
+        keys = probe_keys(parts.config.probe, free=parts.free)
+        return BeliefProbe(keys, parts.prompt.wording, parts.config.seed)
+
     def results(
-        self, states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+        self,
+        states: Sequence[QuestionState],
+        counterparts: Sequence[QuestionState],
+        stress: ImageStress | None,
+        facts: LoadFacts,
     ) -> Mapping[str, Any]:
         """Return belief scores under the key `beliefs` if questions were probed."""
         probed_states = _probed_states(states)

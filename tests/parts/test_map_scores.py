@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from render_agent.beliefs.belief_figures import (
-    ProbeStep,
-    belief_differences,
-    calibration,
-    summarize_steps,
-)
-from render_agent.beliefs.map_score import relations, score_map
-from render_agent.beliefs.matching import assign_pairs, match
-from render_agent.beliefs.own_answer import own_answer
-from render_agent.beliefs.scored_probe import score_probe
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn
+from render_agent.parts.beliefs.belief_figures import (
+    ProbeStep,
+    belief_differences,
+    calibration,
+    summarize_steps,
+)
+from render_agent.parts.beliefs.map_score import relations, score_map
+from render_agent.parts.beliefs.matching import assign_pairs, match
+from render_agent.parts.beliefs.own_answer import own_answer
+from render_agent.parts.beliefs.scored_probe import score_probe
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Change, Question
-from render_agent.tasks.counterfactual.change_plan import ChangePlan
-from render_agent.tasks.counterfactual.room import ChangeableRoom, NoCounterpartError
+from render_agent.parts.counterfactual.change_plan import ChangePlan
+from render_agent.parts.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.tasks.question_types import subjects, type_of
 
 

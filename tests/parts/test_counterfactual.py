@@ -8,9 +8,9 @@ from factories.changes import changeable_room
 from factories.runs import make_config
 
 from render_agent.errors import QuestionsError, UsageError
+from render_agent.parts.counterfactual.counterparts import left_out
 from render_agent.runs.build import build
 from render_agent.scans.boxes import boxes_overlap
-from render_agent.tasks.counterfactual.pairs import left_out
 from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.question_types import true_answer
 

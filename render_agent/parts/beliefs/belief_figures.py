@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from render_agent.beliefs.matching import RADIUS_METRES
-from render_agent.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
+from render_agent.parts.beliefs.matching import RADIUS_METRES
+from render_agent.parts.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.score.intervals import add_holm
 from render_agent.score.terms import Term, compare_terms, summarize_terms
 from render_agent.tasks.ground_truth import Facts

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from render_agent.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
+from render_agent.parts.beliefs.matching import Boxes, assign_pairs, plan_distances
 from render_agent.scans.boxes import OrientedBox
 from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_types import named_categories, true_answer, type_of

@@ -13,12 +13,12 @@ import msgspec
 
 from render_agent import registry
 from render_agent.dialogue.question import Change, Question
-from render_agent.scans.edits import Edit
-from render_agent.tasks.counterfactual.room import (
+from render_agent.parts.counterfactual.room import (
     ChangeableRoom,
     NoCounterpartError,
     UnsolvableError,
 )
+from render_agent.scans.edits import Edit
 from render_agent.tasks.ground_truth import edited_facts
 from render_agent.tasks.question_types import (
     is_clear,

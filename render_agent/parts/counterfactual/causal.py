@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.state import SCORED, QuestionState
+from render_agent.parts.counterfactual import CHANGES
 from render_agent.score.intervals import add_holm, ratio
 from render_agent.score.metrics import Metric
 from render_agent.score.questions import metric_of
 from render_agent.score.summary import percent
-from render_agent.tasks.counterfactual import CHANGES
-from render_agent.tasks.counterfactual.pairs import left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +205,10 @@ def find_pairs(
     """
     by_id = {state.id: state for state in states}
     pairs = (
-        make_pair(by_id[counterpart.change.original_id], counterpart)
+        make_pair(by_id[change.original_id], counterpart)
         for counterpart in counterparts
-        if counterpart.change is not None
-        and counterpart.change.original_id in by_id
-        and counterpart.change.kind.partition(":")[0] in CHANGES
+        if (change := counterpart.question.change) is not None
+        and change.original_id in by_id
+        and change.kind.partition(":")[0] in CHANGES
     )
     return [pair for pair in pairs if pair is not None]
-
-
-def causal_results(
-    states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
-) -> Mapping[str, Any] | None:
-    """Return the entry `causal` of `results.json`; None for a run without counterparts.
-
-    `left_out` counts the questions without a counterpart, by change and reason.
-    """
-    if not counterparts:
-        return None
-    reasons: dict[str, dict[str, int]] = {}
-    for (change, reason), number in left_out([state.question for state in states]).items():
-        reasons.setdefault(change, {})[reason] = number
-    return {**causal_figures(find_pairs(states, counterparts)), "left_out": reasons}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.beliefs.ask_beliefs import MAX_TOKENS
 from render_agent.dialogue.parsing.unreadable import (
     CAUSES,
     MAX_REASON_CHARS,
@@ -13,6 +12,7 @@ from render_agent.dialogue.parsing.unreadable import (
     likely_cause,
 )
 from render_agent.dialogue.probe import Probe
+from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS
 from render_agent.util.reasons import truncate
 
 # `--max-new-tokens` does not apply to belief probes.

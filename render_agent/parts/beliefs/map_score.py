@@ -12,8 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
-from render_agent.beliefs.matching import Boxes, FloatArray, Matching, match
 from render_agent.dialogue.beliefs import Belief
+from render_agent.parts.beliefs.matching import Boxes, FloatArray, Matching, match
 from render_agent.scans.camera import Camera, wrap_degrees
 
 MIN_HEIGHT_METRES = 0.2  # relations closer to a tie than this are not scored
