@@ -11,7 +11,7 @@ from factories import TREE
 
 import render_agent
 from render_agent import registry
-from render_agent.cli.commands import run as commands
+from render_agent.cli import run as commands
 from render_agent.options import RunConfig
 from render_agent.runs.read import NO_RUNS
 

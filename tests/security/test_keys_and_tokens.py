@@ -158,7 +158,7 @@ class Leaking:
 
 def test_files_of_a_failed_run_contain_no_key(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("HF_TOKEN", KEY)
-    from render_agent.cli.commands import run as commands
+    from render_agent.cli import run as commands
 
     monkeypatch.setattr(
         commands,
