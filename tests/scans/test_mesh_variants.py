@@ -338,3 +338,20 @@ def test_leading_folders_of_other_machines_are_ignored(tmp_path, name):
     (tmp_path / "scan" / "maps").mkdir(parents=True)
     (tmp_path / "scan" / "maps" / "red.png").write_bytes(b"red")
     assert Siblings(tmp_path / "scan").read(name) == b"red"
+
+
+def test_names_in_the_windows_code_page(tmp_path):
+    Image.new("RGB", (2, 2), RED).save(tmp_path / "Grün.png")
+    (tmp_path / "a.mtl").write_bytes("newmtl Wände\nmap_Kd Grün.png\n".encode("cp1252"))
+    rows = [f"v {x} {y} {z}" for x, y, z in POINTS] + ["vt 0 0", "usemtl Wände"]
+    rows += ["f " + " ".join(f"{corner + 1}/1" for corner in face) for face in FACES]
+    (tmp_path / "a.obj").write_bytes("\n".join(["mtllib a.mtl", *rows]).encode("cp1252"))
+    scene = load_scene(tmp_path / "a.obj")
+    assert np.median(scene.colours, axis=0).tolist() == list(RED)
+
+
+def test_weights_of_obj_vertices_are_noted(tmp_path):
+    rows = [f"v {x} {y} {z} 2" for x, y, z in POINTS]
+    rows += ["f " + " ".join(str(corner + 1) for corner in face) for face in FACES]
+    (tmp_path / "a.obj").write_text("\n".join(rows))
+    assert "ignored: weights of vertices" in load_scene(tmp_path / "a.obj").notes

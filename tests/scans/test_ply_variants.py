@@ -10,7 +10,7 @@ from PIL import Image
 from render_agent.errors import SceneError
 from render_agent.scans.formats import triangulation
 from render_agent.scans.formats.load import load_scene, read_scan
-from render_agent.scans.formats.triangulation import triangles
+from render_agent.scans.formats.triangulation import triangulate
 
 POINTS, FACES = room()
 POINTS = POINTS.astype(np.float32)
@@ -186,7 +186,7 @@ def test_concave_polygons_keep_their_area_and_side(ring, first, is_reversed):
     turn, _ = np.linalg.qr(np.random.default_rng(first).normal(size=(3, 3)))
     points = np.concatenate([flat @ turn.T, flat + np.array([0, 0, 5])])
     polygons = np.arange(2 * len(ring)).reshape(2, -1)
-    faces = triangles({len(ring): polygons}, points)
+    faces = triangulate(polygons, points)[0]
     assert len(faces) == 2 * (len(ring) - 2)
     assert area(points, faces) == pytest.approx(2 * shoelace(ring))
     normals = np.cross(
@@ -200,12 +200,12 @@ def test_large_and_degenerate_polygons_end(monkeypatch):
     angle = np.linspace(0, 2 * np.pi, 480, endpoint=False)
     radius = 2 + np.sin(40 * angle)
     star = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle])
-    faces = triangles({len(star): np.arange(len(star))[None]}, star)
+    faces = triangulate(np.arange(len(star))[None], star)[0]
     assert area(star, faces) == pytest.approx(shoelace(star[:, :2]))
     random = np.random.default_rng(1).normal(size=(200, 3))  # crosses itself
-    assert triangles({200: np.arange(200)[None]}, random).shape == (198, 3)
-    assert triangles({5: np.zeros((3, 5), int)}, random).shape == (9, 3)
-    assert triangles({5: np.arange(5)[None]}, np.full((5, 3), np.nan)).shape == (3, 3)
+    assert triangulate(np.arange(200)[None], random)[0].shape == (198, 3)
+    assert triangulate(np.zeros((3, 5), int), random)[0].shape == (9, 3)
+    assert triangulate(np.arange(5)[None], np.full((5, 3), np.nan))[0].shape == (3, 3)
 
 
 def test_concave_faces_with_invalid_vertices_are_rejected(tmp_path):
@@ -251,7 +251,14 @@ def test_names_in_capitals(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "scale"),
-    [("ushort", 257), ("float", 257), ("double", 257), ("int", 1), ("float", 1 / 255)],
+    [
+        ("ushort", 257),
+        ("float", 257),
+        ("double", 257),
+        ("int", 1),
+        ("float", 1 / 255),
+        ("uint", 16843009),
+    ],
 )
 def test_colour_range_is_that_of_the_whole_column(tmp_path, kind, scale):
     points = sample_points(POINTS, FACES, 3000)
@@ -317,3 +324,9 @@ def test_texture_replaces_vertex_colours_with_a_note(tmp_path):
     scene = load_scene(write(tmp_path, data))
     assert median_colour(scene) == list(RED)
     assert any("vertex colours" in note for note in scene.notes)
+
+
+def test_wrong_byte_order_is_named(tmp_path):
+    data = ply([("vertex", XYZ, sample_points(POINTS, FACES, 500))], "binary_big_endian")
+    with pytest.raises(SceneError, match="byte order"):
+        load_scene(write(tmp_path, data.replace(b"big_endian", b"little_endian")))

@@ -240,6 +240,9 @@ def test_everything_that_is_not_shown_is_named(tmp_path):
         tmp_path,
         mesh(properties="float[] primvars:wear = [1, 2]"),
         mesh("other", binding="rel material:binding = </X>", st=None),
+        mesh(
+            "grey", "color3f[] primvars:displayColor = [(1, 0, 0), (0, 1, 0)]", binding="", st=None
+        ),
         'def BasisCurves "hair" {}',
         'def "plant" (references = @./plants/fern.usda@) {}',
         'def "chair" (payload = </nowhere>) {}',
@@ -252,6 +255,7 @@ def test_everything_that_is_not_shown_is_named(tmp_path):
     ignored = next(note for note in scan.notes if note.startswith("ignored: "))
     for part in (
         "normal", "opacity", "emissiveColor", "material X (MaterialX)", "BasisCurves", "primvars:wear",
+        "primvars:displayColor with 2 values",
         "missing reference fern.usda", "/chair", "ParticleField3DGaussianSplat", "animation",
     ):  # fmt: skip
         assert part in ignored

@@ -137,6 +137,8 @@ def _impossible(
     remedy = "pass its unit, such as --unit mm" if size.max() > 1 else "export it in metres"
     if declared:
         remedy = "export it in metres, or pass another --unit"
+    if not declared and size.max() * METRES["mm"] > MAX_DECLARED_METRES:
+        remedy = "it is damaged, or read in the wrong byte order: export it again"
     if unit is not None:
         converted = " x ".join(f"{side:.3g}" for side in size / metres * METRES[unit])
         remedy = f"if it is in {UNIT_WORDS[unit]}, pass --unit {unit} ({converted} m)"

@@ -12,9 +12,11 @@ MAX_SHARE = 1.01
 
 
 def colour_bits(top: float, *, are_integers: bool = False) -> int:
-    """Return the bits per channel of colours whose maximum is `top`: 8, 16, or 0 for values from 0 to 1."""
+    """Return the bits per channel of colours whose maximum is `top`: 8, 16, 32 (integers only), or 0 for values from 0 to 1."""
     if top <= MAX_SHARE and not are_integers:
         return 0
+    if are_integers and top > 65535:
+        return 32
     return 16 if top > 255 * (1 if are_integers else MAX_SHARE) else 8
 
 
@@ -24,8 +26,6 @@ def colour_bytes(colours: NDArray[Any], bits: int) -> NDArray[np.uint8]:
         return colours
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values are clipped
         levels = np.nan_to_num(colours.astype(np.float32) * (255 if bits == 0 else 1))
-        levels = np.clip(np.rint(levels), 0, 65535 if bits == 16 else 255)
-    if bits == 16:
-        # Writers scale 8 bits by 256 or by 257; the upper byte is right in both cases.
-        levels = levels // 256
-    return levels.astype(np.uint8)
+        levels = np.clip(np.rint(levels), 0, 2.0 ** (bits or 8) - 1)
+    # Writers scale 8 bits by 256 or by 257; the upper byte is right in both cases.
+    return np.asarray(np.minimum(levels // 2 ** max(bits - 8, 0), 255), np.uint8)

@@ -25,6 +25,14 @@ UNIT_NAMES: dict[Unit, str] = {
 }
 
 
+def decode_text(text: bytes) -> str:
+    """Decode names in a file: UTF-8, or the Windows code page that older programs write."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("cp1252", "replace")
+
+
 def unit_of_comments(comments: Iterable[str]) -> float | None:
     """Return the unit in metres that the first of some comments specifies; None if none does."""
     for text in comments:

@@ -16,48 +16,30 @@ MIN_TURN_SINE = 1e-5
 # Comparisons of an ear with a corner per chunk, some ten seconds; beyond, corners are cut off in order.
 MAX_COMPARISONS = 1_000_000_000
 
-Polygons = dict[int, NDArray[Any]]
-"""Faces grouped by their number of corners k: (n, k) vertex indices each."""
-
 Floats = NDArray[np.float64]
 Corners = NDArray[np.intp]
 
 
-def triangles(polygons: Polygons, points: NDArray[Any]) -> NDArray[Any]:
-    """Triangulate polygons with valid vertex indices into `points`, (n, 3); return (m, 3) vertex indices.
-
-    Polygons with fewer than three corners have no surface and are dropped.
-    """
-    parts = []
-    for corners, faces in sorted(polygons.items()):
-        if corners == 3:
-            parts.append(faces)
-        elif corners > 3 and len(faces):
-            for rows, local in triangle_corners(faces, points):
-                parts.append(np.take_along_axis(faces[rows, None], local, 2).reshape(-1, 3))
-    non_empty = [part for part in parts if len(part)] or [np.empty((0, 3), np.int32)]
-    return non_empty[0] if len(non_empty) == 1 else np.concatenate(non_empty)
-
-
-def triangle_corners(
+def triangulate(
     faces: NDArray[Any],  # (n, k) valid indices into `points`, k > 2
     points: NDArray[Any],  # (p, 3)
-) -> list[tuple[slice, Corners]]:
-    """Return chunks of faces, each with the corner numbers of their triangles, (rows, k - 2, 3)."""
+) -> tuple[NDArray[Any], Corners, Corners]:
+    """Return the triangles of faces, (m, 3) indices, their corner numbers, (m, 3), and the rows of their faces, (m,)."""
     count, num_corners = faces.shape
+    if num_corners == 3:
+        return faces, np.broadcast_to(np.arange(3), faces.shape), np.arange(count)
     fan = np.array([(0, corner, corner + 1) for corner in range(1, num_corners - 1)])
+    local = np.tile(fan, (count, 1, 1))
     step = max(1, CORNERS_PER_CHUNK // num_corners)
-    chunks = []
     for first in range(0, count, step):
-        rows = slice(first, min(first + step, count))
-        local = np.broadcast_to(fan, (rows.stop - first, *fan.shape))
-        if num_corners > 3 and len(candidates := _not_convex(faces[rows], points)):
-            flat, is_concave = _flatten(points[faces[rows][candidates]].astype(np.float64))
+        chunk = slice(first, first + step)
+        if len(candidates := _not_convex(faces[chunk], points)):
+            flat, is_concave = _flatten(points[faces[chunk][candidates]].astype(np.float64))
             if is_concave.any():
-                local = local.copy()
-                local[candidates[is_concave]] = _clip_ears(flat[is_concave])
-        chunks.append((rows, local))
-    return chunks
+                local[chunk][candidates[is_concave]] = _clip_ears(flat[is_concave])
+    rows = np.arange(count).repeat(num_corners - 2)
+    corners = local.reshape(-1, 3)
+    return faces[rows[:, None], corners], corners, rows
 
 
 def _not_convex(faces: NDArray[Any], points: NDArray[Any]) -> NDArray[np.intp]:

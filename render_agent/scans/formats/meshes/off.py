@@ -17,7 +17,7 @@ from render_agent.scans.formats.cleaning import Scan, check_corners, unreadable
 from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
 from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
-from render_agent.scans.formats.triangulation import triangle_corners
+from render_agent.scans.formats.triangulation import triangulate
 from render_agent.util.display import count_noun
 
 KIND = re.compile(rb"((?:ST|C|N|4)*)OFF(?![A-Z])[ \t]*(BINARY)?", re.IGNORECASE)
@@ -103,10 +103,10 @@ def _faces(
             continue
         polygons, rest = table[:, 1 : 1 + length].astype(np.int64), table[:, 1 + length :]
         check_corners(path, polygons, len(points))
-        for chunk, local in triangle_corners(polygons, points):
-            faces.append(np.take_along_axis(polygons[chunk, None], local, 2).reshape(-1, 3))
-            if rest.shape[1] >= 3:
-                colours.append(rest[chunk, :3].repeat(length - 2, axis=0))
+        triangles, _, rows_of_triangles = triangulate(polygons, points)
+        faces.append(triangles)
+        if rest.shape[1] >= 3:
+            colours.append(rest[rows_of_triangles, :3])
         if rest.shape[1] in (1, 2):
             declared.add("colour map indices of the faces")
         elif rest.shape[1] > 4:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.errors import SceneError
 from render_agent.scans.formats.cleaning import unreadable
+from render_agent.scans.formats.declared import decode_text
 from render_agent.util.reasons import short_repr, truncate
 
 MAX_HEADER_BYTES = 1 << 20
@@ -112,7 +113,7 @@ def read_header(path: Path, start: bytes, file_size: int) -> Header:
     end = header_end.end(1)
     if header_end[1] == b"\r\n" and b"\n" not in text:
         end -= 1  # lines end with \r, and the data starts with a byte that looks like \n
-    lines = re.split(r"\r\n|\n|\r", text.decode("utf-8", "replace"))
+    lines = re.split(r"\r\n|\n|\r", decode_text(text))
     order, elements = _parse(path, lines)
     comments = (re.match(r"\s*(?:comment|obj_info)\s++(.*\S)", line) for line in lines)
     values = tuple(match[1] for match in comments if match)

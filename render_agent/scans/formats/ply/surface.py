@@ -16,7 +16,7 @@ from render_agent.scans.formats.ply.rows import Lists, Rows
 from render_agent.scans.formats.ply.vertices import colours_of, opaque_alpha
 from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.scans.formats.textured.parts import Part, join_parts
-from render_agent.scans.formats.triangulation import triangle_corners
+from render_agent.scans.formats.triangulation import triangulate
 from render_agent.scans.srgb import to_linear
 from render_agent.scans.texture import Material
 
@@ -94,19 +94,13 @@ def _triangulate(path: Path, faces: Rows, points: NDArray[Any], *, with_uv: bool
     corners, rows, uvs = [], [], []
     for length, (polygon_rows, polygons) in faces.polygons().items():
         uv = None if texcoords is None else _corner_uv(polygon_rows, length, texcoords)
-        if length == 3:
-            corners.append(polygons)
-            rows.append(polygon_rows)
-            if uv is not None:
-                uvs.append(uv)
-            continue
-        check_corners(path, polygons, len(points))
-        for chunk, local in triangle_corners(polygons, points):
-            corners.append(np.take_along_axis(polygons[chunk, None], local, 2).reshape(-1, 3))
-            rows.append(polygon_rows[chunk].repeat(length - 2))
-            if uv is not None:
-                at = np.arange(len(local))[:, None, None]
-                uvs.append(uv[chunk][at, local].reshape(-1, 3, 2))
+        if length > 3:
+            check_corners(path, polygons, len(points))
+        triangles, local, at = triangulate(polygons, points)
+        corners.append(triangles)
+        rows.append(polygon_rows[at])
+        if uv is not None:
+            uvs.append(uv[at[:, None], local])
     if not corners:
         return _Triangles(np.empty((0, 3), np.int32), np.empty(0, np.intp), None)
     return _Triangles(

@@ -20,11 +20,12 @@ from render_agent.scans.formats.cleaning import check_corners
 from render_agent.scans.formats.declared import (
     FEW_CORNERS,
     Declared,
+    decode_text,
     unit_of_comments,
     up_of_comments,
 )
 from render_agent.scans.formats.ply.ascii import text_numbers
-from render_agent.scans.formats.triangulation import triangle_corners
+from render_agent.scans.formats.triangulation import triangulate
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -200,6 +201,8 @@ class _Parser:
     def finish(self) -> ObjFile:
         table = np.concatenate(self.points) if self.points else np.empty((0, 8))
         points = table[:, :3]
+        if (np.isfinite(table[:, 3]) & np.isnan(table[:, 4]) & (table[:, 3] != 1)).any():
+            self.declared.add("weights of vertices")
         # x y z, x y z w, x y z r g b, x y z r g b a, x y z w r g b
         at = 4 if _has_weights(table) else 3
         colours = table[:, at : at + 3] if np.isfinite(table[:, 5]).any() else None
@@ -212,10 +215,9 @@ class _Parser:
             if is_missing.any():
                 polygons[..., 1][is_missing] = -1
                 self.declared.add("texture coordinates that do not exist")
-            for chunk, local in triangle_corners(polygons[..., 0], points):
-                picked = np.take_along_axis(polygons[chunk, None], local[..., None], 2)
-                corners.append(picked.reshape(-1, 3, 2))
-                lines.append(np.repeat(rows[chunk], local.shape[1]))
+            _, local, at_polygons = triangulate(polygons[..., 0], points)
+            corners.append(polygons[at_polygons[:, None], local])
+            lines.append(rows[at_polygons])
         triangles = np.concatenate(corners) if corners else np.empty((0, 3, 2), np.int64)
         line = np.concatenate(lines) if lines else np.empty(0, np.int64)
         if len(self.polygons) > 1:
@@ -295,7 +297,7 @@ class _Lines:
 
     def text_of(self, row: int) -> str:
         start = int(self.starts[row])
-        return self._text[start : start + int(self.lengths[row])].decode("utf-8", "replace").strip()
+        return decode_text(self._text[start : start + int(self.lengths[row])]).strip()
 
 
 def _between(places: Integers, first: Integers, last: Integers) -> Integers:

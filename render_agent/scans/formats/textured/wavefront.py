@@ -12,7 +12,7 @@ from PIL import Image
 
 from render_agent.scans.formats.cleaning import Scan
 from render_agent.scans.formats.colour_range import colour_bits
-from render_agent.scans.formats.declared import Declared
+from render_agent.scans.formats.declared import Declared, decode_text
 from render_agent.scans.formats.textured.image_files import ImageError, Siblings
 from render_agent.scans.formats.textured.mtl import MtlMaterial, parse_mtl
 from render_agent.scans.formats.textured.obj_file import ObjFile, parse_obj
@@ -162,7 +162,7 @@ def _read_libraries(siblings: Siblings, line: str) -> tuple[dict[str, MtlMateria
     errors: dict[str, ImageError] = {}
     for name in dict.fromkeys([line, *line.split()]):
         try:
-            materials |= parse_mtl(siblings.read(name).decode("utf-8", "replace"))
+            materials |= parse_mtl(decode_text(siblings.read(name)))
         except ImageError as error:
             errors[name] = error
         else:

@@ -21,7 +21,7 @@ from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
-from render_agent.scans.formats.triangulation import triangle_corners
+from render_agent.scans.formats.triangulation import triangulate
 from render_agent.scans.formats.usd.materials import PLAIN, Appearance, Materials, build_materials
 from render_agent.scans.formats.usd.shapes import tessellate
 from render_agent.scans.texture import Material
@@ -337,15 +337,16 @@ class _StageReader:
         kind = str(primvar.GetInterpolation())
         if values.ndim != 2 or not len(values):
             return None, False
-        if kind == "constant" or len(values) == 1:
-            return values[:1].repeat(count, axis=0), False
+        if len(values) == 1:
+            return values.repeat(count, axis=0), False
         if kind in ("vertex", "varying") and len(values) == count:
             return values, False
         if indices is not None and kind == "faceVarying" and len(values) == len(indices):
             return values, True
         if counts is not None and kind == "uniform" and len(values) == len(counts):
             return np.repeat(values, counts, axis=0), True
-        return None, False
+        self.declared.add(f"primvars:{name} with {len(values)} values")
+        return (values[:1].repeat(count, axis=0) if kind == "constant" else None), False
 
 
 def _note_layers(stage: Any, siblings: Siblings) -> None:
@@ -386,13 +387,9 @@ def _triangles(
     for size in sizes:
         rows = np.flatnonzero(is_shown & (counts == size))
         corners = first[rows, None] + np.arange(size)
-        if size == 3:
-            triangles.append(corners)
-            polygons.append(rows)
-            continue
-        for chunk, local in triangle_corners(indices[corners], points):
-            triangles.append(np.take_along_axis(corners[chunk, None], local, 2).reshape(-1, 3))
-            polygons.append(np.repeat(rows[chunk], size - 2))
+        _, local, at = triangulate(indices[corners], points)
+        triangles.append(corners[at[:, None], local])
+        polygons.append(rows[at])
     if not triangles:
         return np.empty((0, 3), np.int64), np.empty(0, np.int64)
     faces, face_of = _concatenate(triangles), _concatenate(polygons)
