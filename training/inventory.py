@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.chat import Message, View, assistant
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.util.safe_parse import convert
 from render_agent_lab.expert.derive import format_places, plan_point

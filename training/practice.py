@@ -16,9 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from render_agent.dialogue.chat import Message, assistant
+from render_agent.dialogue.chat import Message, View, assistant
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
 from render_agent.report.export.chat_messages import relocate
 from render_agent.runs.read import RunData, find_run
 from render_agent.util.atomic_files import json_lines

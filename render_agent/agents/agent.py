@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verifier
-from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Candidate, Evidence, Turn
 from render_agent.engines.engine import Request
 from render_agent.views.provider import ViewProvider
 

@@ -10,8 +10,8 @@ from typing import Any
 from render_agent.agents.agent import Draw, Judge, Need, Tools
 from render_agent.agents.verifiers.score_fusion import fuse_scores, to_judgements
 from render_agent.agents.verifiers.verifier import Case, FloatArray, TurnContext, Verdict
-from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.turn import Candidate, Evidence
 
 
 def default_candidate(context: TurnContext, candidates: Sequence[Candidate]) -> Candidate:

@@ -18,7 +18,7 @@ from render_agent.agents.candidates import (
     with_candidates,
 )
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
-from render_agent.dialogue.evidence import Candidate, Evidence
+from render_agent.dialogue.turn import Candidate, Evidence
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from render_agent.agents.lookahead import Lookahead
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
 from render_agent.dialogue.chat import message, text
 from render_agent.dialogue.events import FEWER_WORDINGS
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.parsing.replies import strip_fence
 from render_agent.dialogue.reply import object_schema
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.engine import Request
 from render_agent.util.safe_parse import parse_json
 

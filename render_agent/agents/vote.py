@@ -11,9 +11,9 @@ from typing import Any
 from render_agent.agents.agent import Agent, Need, Tools
 from render_agent.agents.candidates import default_candidate
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.evidence import Ballot, Candidate, Evidence
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.turn import Ballot, Candidate, Evidence
 from render_agent.scans.camera import Camera
 from render_agent.score.questions import metric_of
 

@@ -1,15 +1,17 @@
-"""Chat messages, and sanitizing of text that goes into them."""
+"""Chat messages, the images in them, and sanitizing of text that goes into them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
+from render_agent.scans.camera import AnyCamera
 from render_agent.util.contained_paths import IMAGE_NAME
-from render_agent.util.safe_parse import Either
+from render_agent.util.safe_parse import Count, Either
 
 ImageFile = Annotated[str, Meta(pattern=IMAGE_NAME)]
 
@@ -138,3 +140,14 @@ def split_thinking(reply: str) -> tuple[list[str], str]:
             (blocks if is_thinking else outside).append(part)
         is_thinking = (is_thinking or is_mark) and not is_closing
     return blocks, "".join(outside)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An image that the model was shown."""
+
+    number: Count  # index within the question, from 0
+    kind: str
+    file: ImageFile  # the image file, relative to the run folder
+    camera: AnyCamera | None
+    """The camera it was rendered with; for `around`, the first of the four. None for a target, whose pose is hidden."""

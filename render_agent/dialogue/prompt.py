@@ -15,16 +15,15 @@ from render_agent.dialogue.answer import answer_form, canonical_answer
 from render_agent.dialogue.chat import (
     Message,
     Piece,
+    View,
     image_piece,
     message,
     text,
     without_thinking,
 )
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import TARGET, Question
 from render_agent.dialogue.reply import Action, FinishReason, Malformed, Mode, ReplyForm
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
-from render_agent.dialogue.target import TARGET
-from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording, general
 from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import Camera, MapCamera, Vector

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from render_agent.dialogue.chat import Message, with_blocks
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.chat import Message, View, with_blocks
+from render_agent.dialogue.question import Question, TargetError
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.reply_protocol import JsonProtocol, ReplyProtocol
-from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.tokens import Tokens
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 from render_agent.scans.scene import Scene
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.dialogue.chat import View
+from render_agent.dialogue.question import TargetError
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.target import TargetError
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.parts.beliefs.map_error import map_error

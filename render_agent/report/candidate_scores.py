@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.turn import Candidate, Evidence
 from render_agent.util.display import join_names
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.reply import describe_action
-from render_agent.dialogue.turn import Failure, LogLine
+from render_agent.dialogue.turn import Evidence, Failure, LogLine
 from render_agent.report.candidate_scores import (
     CandidateScore,
     candidate_scores,

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState, Status
-from render_agent.dialogue.turn import Phase, Turn
+from render_agent.dialogue.turn import Evidence, Phase, Turn
 from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
 from render_agent.runs.log.row import scored_answers

@@ -28,12 +28,11 @@ from render_agent.agents.verifiers.verifier import TurnContext
 from render_agent.dialogue.answer import answer_form
 from render_agent.dialogue.chat import Blocks, Message, with_blocks
 from render_agent.dialogue.events import RESTATED
-from render_agent.dialogue.evidence import Candidate, Evidence
 from render_agent.dialogue.moves import Outcome, apply_action, describe_outcome
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Phase, Reading, Restated, Turn
+from render_agent.dialogue.turn import Candidate, Evidence, Phase, Reading, Restated, Turn
 from render_agent.engines.engine import Engine, Reply, Request, limit_reply
 from render_agent.errors import RenderAgentError
 from render_agent.options import RunConfig

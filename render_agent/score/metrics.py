@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import AnswerForm
-from render_agent.dialogue.target import parse_pose, pose_error
+from render_agent.dialogue.question import parse_pose, pose_error
 from render_agent.score.official import first_word, mean_relative_accuracy
 from render_agent.util.numbers import SMALL_NUMBERS, is_number
 

@@ -19,8 +19,13 @@ from render_agent.dialogue.answer import (
     letter_at,
     options_by_letter,
 )
-from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question, StartPose
-from render_agent.dialogue.target import format_pose, parse_pose
+from render_agent.dialogue.question import (
+    MAX_QUESTION_CHARS,
+    Question,
+    StartPose,
+    format_pose,
+    parse_pose,
+)
 from render_agent.errors import QuestionsError
 from render_agent.options import VSIBENCH
 from render_agent.tasks.question_types import TYPES, answer_form_of, parts_of, type_named

@@ -17,13 +17,11 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from render_agent.dialogue.evidence import Candidate, Evidence
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.chat import View
+from render_agent.dialogue.question import TARGET, Question, TargetError
 from render_agent.dialogue.reply import Action, Malformed, Place
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.target import TARGET, TargetError
-from render_agent.dialogue.turn import Reading, Turn
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate, Evidence, Reading, Turn
 from render_agent.dialogue.wording import Wording, general
 from render_agent.errors import RenderError, os_errors
 from render_agent.render.viewer import Viewer

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
+from render_agent.dialogue.question import TargetError
 from render_agent.dialogue.reply import Place
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.target import TargetError
-from render_agent.dialogue.turn import Reading, Turn
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate, Reading, Turn
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 

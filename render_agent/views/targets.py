@@ -9,8 +9,14 @@ from threading import Lock
 import numpy as np
 from msgspec import structs
 
-from render_agent.dialogue.question import Question
-from render_agent.dialogue.target import Pose, TargetError, parse_pose, pose_error, pose_of
+from render_agent.dialogue.question import (
+    Pose,
+    Question,
+    TargetError,
+    parse_pose,
+    pose_error,
+    pose_of,
+)
 from render_agent.errors import SceneError
 from render_agent.render.viewer import Viewer
 from render_agent.scans.camera import Camera, wrap_degrees

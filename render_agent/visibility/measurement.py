@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.reply import Place
-from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import Wording
 from render_agent.render.around import cell_at, direction_of
 from render_agent.render.projection import points_under

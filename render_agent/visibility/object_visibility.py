@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.projection import points_under, projection
 from render_agent.render.renderer import Frame, Renderer

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.render.renderer import Frame, Renderer
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig
 from render_agent.runs.build import build

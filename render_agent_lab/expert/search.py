@@ -7,7 +7,7 @@ import random
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent_lab.expert.floor import Point, WalkableFloor

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import MapCamera
 from render_agent.visibility.room_visibility import RoomVisibility

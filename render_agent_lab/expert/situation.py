@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.scans.camera import Camera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.visibility.room_visibility import RoomVisibility

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.dialogue.answer import options_by_letter
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import MAX_PLACES
-from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.policy import NamedPolicy
 from render_agent.options import RunConfig

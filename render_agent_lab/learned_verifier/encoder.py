@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent_lab.learned_verifier.shape import Features
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import MAX_MOVE_METRES, MAX_ROTATION_DEGREES, Action
+from render_agent.dialogue.turn import Candidate
 from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH, Camera, wrap_degrees
 

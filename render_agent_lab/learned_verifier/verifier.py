@@ -14,8 +14,8 @@ from render_agent.tasks.input_files import InputFile
 from render_agent.util.file_digests import digests_of, sha256
 
 if TYPE_CHECKING:
-    from render_agent.dialogue.evidence import Candidate
     from render_agent.dialogue.question import Question
+    from render_agent.dialogue.turn import Candidate
     from render_agent.engines.engine import Engine
     from render_agent.options import RunConfig
     from render_agent_lab.learned_verifier.encoder import Encoder, FeatureCache

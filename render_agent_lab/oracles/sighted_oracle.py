@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from render_agent.dialogue.answer import options_by_letter
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import (
     ExplorerPolicy,

@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import TARGET, Question
 from render_agent.dialogue.reply import FIELDS, MAX_MOVE_METRES, Action
-from render_agent.dialogue.target import TARGET
 from render_agent.engines.engine import Request
 from render_agent.engines.scripted.blind_policies import FixedAnswerPolicy, draw
 from render_agent.engines.scripted.policy import NamedPolicy, Policy

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
+from render_agent.dialogue.turn import Candidate
 from render_agent.tasks.question_types import type_of
 
 

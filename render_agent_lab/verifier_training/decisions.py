@@ -10,13 +10,12 @@ import numpy as np
 
 from render_agent.agents.verifiers.geometry import GeometryVerifier
 from render_agent.agents.verifiers.verifier import FloatArray, TurnContext
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.moves import apply_action, describe_outcome
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate, Turn
 from render_agent.dialogue.wording import general
 from render_agent.errors import SetupError
 from render_agent.render.renderer import Renderer

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from render_agent.dialogue.moves import apply_action
-from render_agent.dialogue.target import Pose, pose_error, pose_of
+from render_agent.dialogue.question import Pose, pose_error, pose_of
 from render_agent.scans.camera import Camera, wrap_degrees
 from render_agent.scans.free_space.shortest_path import ShortestPaths
 from render_agent.score.metrics import StrictViewSuccess

@@ -9,8 +9,8 @@ from factories.samples import FreeRunning, mixed_engine
 
 from render_agent.agents.rephrase import best_of_best_group, read_wordings
 from render_agent.dialogue.events import FEWER_WORDINGS
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.scripted import ScriptedEngine
 from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera

@@ -12,7 +12,7 @@ from factories.replies import parse_reply, reply_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from render_agent.dialogue.chat import image_files
+from render_agent.dialogue.chat import View, image_files
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import (
     MAX_MOVE_METRES,
@@ -24,7 +24,6 @@ from render_agent.dialogue.reply_protocol import JsonProtocol
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tools_protocol import ToolsProtocol
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
 from render_agent.options import VIEW_TYPES
 from render_agent.scans.camera import MAX_PITCH, Camera, MapCamera
 from render_agent.scans.free_space.standing import CLEARANCE_METRES

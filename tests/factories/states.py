@@ -1,10 +1,9 @@
 """Questions, turns and states without a scene, for tests of dialogues."""
 
-from render_agent.dialogue.chat import message, text
+from render_agent.dialogue.chat import View, message, text
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
 from render_agent.scans.camera import Camera
 
 HERE = Camera((1.0, 2.0, 1.6))

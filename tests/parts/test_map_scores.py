@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from render_agent.dialogue.beliefs import Belief, BelievedObject
-from render_agent.dialogue.probe import Probe
+from render_agent.dialogue.beliefs import Belief, BelievedObject, Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
 from render_agent.dialogue.turn import Turn

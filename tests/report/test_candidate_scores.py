@@ -9,8 +9,8 @@ from factories.runs import make_questions, play
 from factories.samples import agent_options, mixed_engine
 
 from render_agent.cli.main import cli
-from render_agent.dialogue.evidence import Ballot, Candidate, Evidence, Judgement
 from render_agent.dialogue.reply import Action, Malformed
+from render_agent.dialogue.turn import Ballot, Candidate, Evidence, Judgement
 from render_agent.report.candidate_scores import candidate_scores, explain_choice, members
 from render_agent.runs.progress import choice_summary, turn_summary
 from render_agent.runs.read import RunData

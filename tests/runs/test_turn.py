@@ -8,10 +8,10 @@ from factories.states import question, state
 from PIL import Image
 
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.prompt import Prompt
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.engine import Reply
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.runs.read import RunData

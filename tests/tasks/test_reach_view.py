@@ -20,7 +20,7 @@ from factories.views import (
 
 import render_agent
 from render_agent.dialogue.chat import image_files
-from render_agent.dialogue.target import parse_pose
+from render_agent.dialogue.question import parse_pose
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.runs import build as build_module
 from render_agent.runs.preflight import count_images

@@ -11,9 +11,9 @@ from factories.replies import parse_reply, reply_schema
 from factories.rooms import BLUE, RED, box, room
 from factories.runs import make_questions, play, transcripts
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.prompt import Prompt
 from render_agent.dialogue.reply import MAX_PLACES, Action, Malformed, Place
-from render_agent.dialogue.view import View
 from render_agent.dialogue.wording import general
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.scripted.scripted_engine import make_scripted

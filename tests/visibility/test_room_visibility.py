@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.scans.boxes import upright_box

@@ -16,8 +16,8 @@ from render_agent.agents.verifiers.siglip import (
     load_siglip,
 )
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.engine import Engine
 from render_agent.options import RunConfig
 from render_agent.tasks.question_types import named_categories

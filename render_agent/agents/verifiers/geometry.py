@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.engine import Engine
 from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer

@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 
 from render_agent.agents.verifiers.verifier import TurnContext, Verdict, Verifier
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.engine import Engine
 from render_agent.options import RunConfig
 

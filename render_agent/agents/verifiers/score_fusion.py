@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from render_agent.agents.verifiers.verifier import FloatArray, Verdict, Verifier
-from render_agent.dialogue.evidence import Judgement
+from render_agent.dialogue.turn import Judgement
 
 
 def mean_ranks(

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate, Turn
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.input_files import Choice
 from render_agent.views.provider import NextViews

@@ -13,9 +13,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from render_agent.dialogue.answer import options_by_letter
-from render_agent.dialogue.chat import image_files
+from render_agent.dialogue.chat import View, image_files
 from render_agent.dialogue.reply import FIELDS
-from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.render.png import encode_png
 from render_agent.scans.camera import Camera, MapCamera

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from render_agent.agents.agent import SEPARATOR, AfterTurn, Ask, Draw, Need, turn_seed
-from render_agent.dialogue.beliefs import read_belief
+from render_agent.dialogue.beliefs import Probe, ProbeRequest, read_belief
 from render_agent.dialogue.chat import Message, assistant, message, text, with_blocks
-from render_agent.dialogue.probe import Probe, ProbeRequest
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from render_agent.dialogue.beliefs import Probe
 from render_agent.dialogue.parsing.unreadable import (
     CAUSES,
     MAX_REASON_CHARS,
@@ -11,7 +12,6 @@ from render_agent.dialogue.parsing.unreadable import (
     describe_unreadable,
     likely_cause,
 )
-from render_agent.dialogue.probe import Probe
 from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS
 from render_agent.util.reasons import truncate
 

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import diagnose_path

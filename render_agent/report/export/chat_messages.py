@@ -16,8 +16,8 @@ from render_agent.dialogue.chat import (
     message,
     replace_unencodable,
 )
-from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Evidence
 from render_agent.report.candidate_scores import CandidateScore, candidate_scores, members
 from render_agent.report.result_rows import questions_with_progress
 from render_agent.runs.log.row import Row

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Evidence, Turn
 from render_agent.extras import require
 from render_agent.report.candidate_scores import candidate_scores
 from render_agent.scans.camera import Camera

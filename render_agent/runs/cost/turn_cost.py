@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from render_agent.agents.verifiers.verifier import Verdict
-from render_agent.dialogue.evidence import Evidence
 from render_agent.dialogue.tokens import Tokens
-from render_agent.dialogue.turn import Seconds
+from render_agent.dialogue.turn import Evidence, Seconds
 from render_agent.engines.engine import Reply
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from render_agent.dialogue.question import TargetError
 from render_agent.dialogue.state import SCORED, QuestionState
-from render_agent.dialogue.target import TargetError
 from render_agent.score.intervals import ratio
 from render_agent.score.metrics import StrictViewSuccess, ViewSuccess
 from render_agent.score.terms import Term, compare_terms

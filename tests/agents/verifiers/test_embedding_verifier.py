@@ -11,11 +11,11 @@ from factories.siglip import noise_images, small_siglip
 from render_agent.agents.verifiers.embedding import EmbeddingVerifier, text_queries
 from render_agent.agents.verifiers.siglip import Siglip, find_siglip, load_siglip
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.memory.faults import OUT_OF_MEMORY_MESSAGES
 from render_agent.errors import EngineError, SetupError
 from render_agent.scans.camera import Camera

@@ -13,11 +13,11 @@ from render_agent.agents.verifiers.geometry import (
     GeometryVerifier,
 )
 from render_agent.agents.verifiers.verifier import TurnContext
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate
 from render_agent.options import RunConfig
 from render_agent.render.around import camera_ahead
 from render_agent.render.rasteriser.rasteriser import Rasteriser

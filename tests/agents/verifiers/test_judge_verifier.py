@@ -14,9 +14,9 @@ from render_agent.agents.verifiers.judge.batch_score import Score, batch_score
 from render_agent.agents.verifiers.judge.verifier import JudgeVerifier, named_words
 from render_agent.agents.verifiers.verifier import Case, TurnContext
 from render_agent.cli.dry_run import dry_run
-from render_agent.dialogue.evidence import Candidate
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.engines.scripted.blind_policies import random_move
 from render_agent.errors import SetupError, UsageError

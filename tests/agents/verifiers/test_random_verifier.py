@@ -7,8 +7,8 @@ import numpy as np
 
 from render_agent.agents.lookahead import Best
 from render_agent.agents.verifiers.random import RandomVerifier
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.reply import Action
+from render_agent.dialogue.turn import Candidate
 from render_agent.scans.camera import Camera
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from factories.scenes import room, write_ply
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera, MapCamera

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.errors import SetupError
 from render_agent.scans.camera import Camera, MapCamera
 from render_agent_lab.learned_verifier.encoder import EncoderInput, FeatureCache

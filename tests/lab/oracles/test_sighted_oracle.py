@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from factories.scenes import room, write_ply
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.view import View
 from render_agent.engines.engine import Request
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.scripted.blind_policies import ExplorerPolicy, RandomPolicy

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from factories.states import question
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.reply import Action
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
 from render_agent.report.answering.evidence import (
     commitment_cost,
     evidence_terms,

@@ -15,7 +15,7 @@ from factories.reports import build_index, run_rooms
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from render_agent.dialogue.view import View
+from render_agent.dialogue.chat import View
 from render_agent.render.around import direction_of, draw_around
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.report.diagnosis.diagnose import diagnose_run

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import render_agent
-from render_agent.dialogue.beliefs import Belief
+from render_agent.dialogue.beliefs import Belief, Probe
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     JUDGE,
@@ -24,7 +24,6 @@ from render_agent.dialogue.events import (
     RENAMED,
     SYSTEM_IN_USER,
 )
-from render_agent.dialogue.probe import Probe
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.parts.beliefs.belief_figures import summarize_beliefs

@@ -13,9 +13,9 @@ from render_agent.agents.verifiers.judge.batch_score import Score, batch_score, 
 from render_agent.agents.verifiers.judge.rubric import Mode, Rubric, load_rubric
 from render_agent.agents.verifiers.verifier import Case, TurnContext, Verdict, Verifier
 from render_agent.dialogue.events import JUDGE
-from render_agent.dialogue.evidence import Candidate
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import Candidate
 from render_agent.engines.checkpoint.locate import describe_model
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.make_engine import (

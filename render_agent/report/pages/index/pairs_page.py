@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
 from render_agent.parts.counterfactual.causal import CounterpartPair, classify_pair, make_pair
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.page import TEMPLATES, page_of

@@ -11,15 +11,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from render_agent.dialogue.answer import options_by_letter
-from render_agent.dialogue.chat import Message, split_thinking
+from render_agent.dialogue.chat import Message, View, split_thinking
 from render_agent.dialogue.events import RESTATED, describe_event
-from render_agent.dialogue.evidence import Candidate, Evidence
-from render_agent.dialogue.question import Question
+from render_agent.dialogue.question import TARGET, Question
 from render_agent.dialogue.reply import Malformed, describe_action
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState
-from render_agent.dialogue.target import TARGET
-from render_agent.dialogue.turn import Turn
-from render_agent.dialogue.view import View
+from render_agent.dialogue.turn import Candidate, Evidence, Turn
 from render_agent.report.candidate_scores import (
     CandidateScore,
     candidate_scores,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from render_agent.dialogue.chat import View
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.view import View
 from render_agent.render.around import cell_places, cell_size, direction_of
 from render_agent.report.diagnosis.model import Diagnosis, TurnDiagnosis, name_of
 from render_agent.scans.camera import Camera
