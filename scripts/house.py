@@ -60,7 +60,7 @@ DOORS = {
     "qwen_vl_utils": "engines.families",
     "ray": "runs.workers",
     "rerun": "report.export",
-    "scipy": "agents.verifiers parts.beliefs scans render score",
+    "scipy": "agents.verifiers parts scans render score",
     "sklearn": "report",
     "starlette": "util.web engines.human report.pages mcp_server",
     "tensorboard": "runs.loggers",

@@ -112,12 +112,12 @@ class Question:
 
     @property
     def is_counterpart(self) -> bool:
-        """True if the question is another one with a change; it is scored only in a pair with that one."""
+        """True if the question is a variant of another one, its original; it is not scored on its own."""
         return self.change is not None
 
     @property
     def seed_id(self) -> str:
-        """The id that seeds randomness; a counterpart uses that of its original question."""
+        """The id that seeds randomness; that of the original for a counterpart."""
         return self.id if self.change is None else self.change.original_id
 
     @property
@@ -129,9 +129,11 @@ class Question:
 
     @property
     def unchanged(self) -> Question:
-        """The same question about the room before the edits."""
+        """The same question about the original's scene, in which a counterpart starts."""
         return self if self.change is None else replace(self, scene=self.change.scene, change=None)
 
+
+OMITTED_IF_EMPTY = ("change", "left_out")  # fields in `questions.jsonl`
 
 # x, y, z in metres, in the frame of the scan file after alignment; yaw and pitch in degrees.
 Pose = tuple[Finite, Finite, Finite, Finite, Finite]

@@ -133,10 +133,10 @@ def facts_files(questions: Iterable[Question], config: RunConfig | None = None) 
 
 def check_own_boxes(questions: Iterable[Question], config: RunConfig) -> None:
     """Raise SetupError if boxes of a user cannot be read, or do not fit their scan."""
-    scans = {question.unchanged.scene: question.scan for question in questions}
+    scans = dict.fromkeys(question.scan for question in questions)
     if config.boxes is not None:
-        _refuse_several(scans.values())
-    for scan in scans.values():
+        _refuse_several(scans)
+    for scan in scans:
         if scan is not None and (file := own_box_file(scan, config)) is not None:
             own_boxes(file, scan, config).warn_of_unused(file)
 

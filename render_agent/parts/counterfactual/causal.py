@@ -7,7 +7,7 @@ counterfactuals: Gardner et al. 2020, contrast sets).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,21 +72,13 @@ class CounterpartPair:
         return None not in self.answers
 
 
-def _must(pair: CounterpartPair) -> bool:
-    return pair.must
-
-
-def _must_not(pair: CounterpartPair) -> bool:
-    return not pair.must
-
-
-# condition on a pair, and the pairs that it applies to, by outcome
-ROWS: Mapping[str, tuple[Callable[[CounterpartPair], bool], Callable[[CounterpartPair], bool]]] = {
-    "both_right": (lambda pair: all(pair.right), lambda pair: True),
-    "follows": (lambda pair: pair.right[1] and not pair.same, _must),
-    "keeps": (lambda pair: pair.same, _must),
-    "stays": (lambda pair: pair.same, _must_not),
-    "strays": (lambda pair: pair.answered and not pair.same, _must_not),
+# condition on a pair by outcome, and the value of `must` of the pairs that it applies to; None for all
+ROWS: Mapping[str, tuple[Callable[[CounterpartPair], bool], bool | None]] = {
+    "both_right": (lambda pair: all(pair.right), None),
+    "follows": (lambda pair: pair.right[1] and not pair.same, True),
+    "keeps": (lambda pair: pair.same, True),
+    "stays": (lambda pair: pair.same, False),
+    "strays": (lambda pair: pair.answered and not pair.same, False),
 }
 
 # labels of the outcomes in reports
@@ -103,23 +95,22 @@ def classify_pair(pair: CounterpartPair) -> str:
     """Classify a pair: a key of ROWS, `unanswered`, or `other` if the answer changed but is incorrect."""
     if not pair.answered:
         return "unanswered"
-    names = ("follows", "keeps") if pair.must else ("stays", "strays")
-    return next((name for name in names if ROWS[name][0](pair)), "other")
+    outcomes = (name for name, (holds, must) in ROWS.items() if must == pair.must and holds(pair))
+    return next(outcomes, "other")
 
 
 def causal_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     """Return the scores of all pairs, by change and by question type, in percent."""
-    by_change = {
-        name: pair_figures(_pairs_with(pairs, "asked", name)) for name in _values(pairs, "asked")
-    }
+    by_change = _figures_by(pairs, "asked")
     add_holm([entry["difference"] for entry in by_change.values()])
-    return {
-        **pair_figures(pairs),
-        "changes": by_change,
-        "types": {
-            name: pair_figures(_pairs_with(pairs, "type", name)) for name in _values(pairs, "type")
-        },
-    }
+    return {**pair_figures(pairs), "changes": by_change, "types": _figures_by(pairs, "type")}
+
+
+def _figures_by(pairs: Sequence[CounterpartPair], name: str) -> dict[str, dict[str, Any]]:
+    groups: dict[str, list[CounterpartPair]] = {}
+    for pair in pairs:
+        groups.setdefault(getattr(pair, name), []).append(pair)
+    return {value: pair_figures(group) for value, group in groups.items()}
 
 
 def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
@@ -130,18 +121,16 @@ def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     minus original in points, paired, with `interval` and `p`.
     """
     shares = {}
-    for name, (counts, of) in ROWS.items():
-        applicable = [pair for pair in pairs if of(pair)]
-        estimate = ratio(
-            [float(counts(pair)) for pair in applicable], [_scene(pair) for pair in applicable]
-        )
+    for name, (holds, must) in ROWS.items():
+        applicable = [pair for pair in pairs if must in (None, pair.must)]
+        estimate = ratio([float(holds(pair)) for pair in applicable], [*map(_scene, applicable)])
         shares[name] = {
             "share": None if estimate is None else percent(float(estimate.mean)),
             "n": len(applicable),
             "interval": None if estimate is None else estimate.interval(share=True),
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
-    difference = ratio(scores[:, 1] - scores[:, 0], [_scene(pair) for pair in pairs])
+    difference = ratio(scores[:, 1] - scores[:, 0], [*map(_scene, pairs)])
     interval, p = (None, None) if difference is None else difference.interval_and_p()
     return {
         "n": len(pairs),
@@ -164,14 +153,6 @@ def _scene(pair: CounterpartPair) -> tuple[str, str]:
 
 def _mean(scores: Any) -> float | None:
     return 100 * float(scores.mean()) if len(scores) else None
-
-
-def _pairs_with(pairs: Iterable[CounterpartPair], name: str, value: str) -> list[CounterpartPair]:
-    return [pair for pair in pairs if getattr(pair, name) == value]
-
-
-def _values(pairs: Iterable[CounterpartPair], name: str) -> list[str]:
-    return list(dict.fromkeys(getattr(pair, name) for pair in pairs))
 
 
 def make_pair(original: QuestionState, counterpart: QuestionState) -> CounterpartPair | None:

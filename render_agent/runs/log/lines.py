@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from render_agent import registry
-from render_agent.dialogue.question import MAX_QUESTION_CHARS, Question
+from render_agent.dialogue.question import MAX_QUESTION_CHARS, OMITTED_IF_EMPTY, Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import OPTIONAL_FIELDS, Failure, LogLine, Turn
 from render_agent.util.atomic_files import json_lines
@@ -70,7 +70,7 @@ def question_to_json(question: Question) -> dict[str, Any]:
     return {
         SAVED_NAMES.get(name, name): value
         for name, value in values
-        if value or name not in ("change", "left_out")
+        if value or name not in OMITTED_IF_EMPTY
     }
 
 

@@ -50,9 +50,7 @@ def answers_by_turn(states: Iterable[QuestionState]) -> dict[str, list[AnswerSoF
     return {
         state.id: _answers(state)
         for state in states
-        if not state.question.is_counterpart
-        and state.status in SCORED
-        and is_scorable(state.question)
+        if state.status in SCORED and is_scorable(state.question)
     }
 
 

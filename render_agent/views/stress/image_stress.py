@@ -78,7 +78,7 @@ class ImageStress(Choice):
         self.check(config, questions)
         files = SceneReader(*config.frame)
         changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
-        facts = load_facts([q.unchanged for q in questions], config) if changes else {}
+        facts = load_facts(questions, config) if changes else {}
 
         digests = dict(recorded_digests)
 

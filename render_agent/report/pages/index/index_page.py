@@ -98,8 +98,7 @@ def write_linked_pages(
 def describe_run(run: RunData) -> list[tuple[str, str]]:
     """Return the properties of the run as (name, value)."""
     config, record = run.config, run.record
-    questions = [state.question.unchanged for state in run.dialogues]
-    scenes = {(question.dataset, question.scene) for question in questions}
+    scenes = {(state.question.dataset, state.question.scene) for state in run.states}
     width, height = config.image_size
     benchmark = [
         ("Benchmark", _benchmark(config)),
