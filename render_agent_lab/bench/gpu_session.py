@@ -2,9 +2,9 @@
 
     python -m render_agent_lab.bench.gpu_session --output render_agent_lab/bench/results
 
-Runs the start check with each part broken once, `gpu --reproducible`, `gpu_faults`, and two identical runs in bfloat16 with
-the default schedule before them. Each is a process of its own, which is killed when its share of the time is up, and writes
-its own page after every step. To try the command without a GPU, which takes a few minutes:
+Runs the start check with each part broken once, `gpu --reproducible`, `gpu_faults`, and three rows of `gpu` in bfloat16: the
+default schedule, and two identical runs. Each is a process of its own, which is killed when its share of the time is up, and
+writes its own page after every step. To try the command without a GPU, which takes a few minutes:
 
     python -m render_agent_lab.bench.gpu_session --device cpu --model small --questions 2 --image-size 64x48
 """
@@ -18,8 +18,9 @@ from pathlib import Path
 
 import click
 
-# Module, share of the time, arguments, and page. Modules with `--minutes` start nothing in the last fifth of their share.
-START_SHARE = 0.8
+START_SHARE = 0.8  # of its time, in which a module with `--minutes` starts further measurements
+
+# module, share of the time, arguments, and page
 STEPS: tuple[tuple[str, float, tuple[str, ...], str], ...] = (
     ("gpu_start_check", 0.2, (), "gpu_start_check.md"),
     ("gpu", 0.35, ("--reproducible",), "gpu_reproducible.md"),

@@ -73,7 +73,7 @@ def _blend_lanes(
 ) -> None:  # fmt: skip
     """Blend one Gaussian over LANES pixels starting at `base`, the first of which is `du` right of its centre.
 
-    Half of its exponent is (iuu * du / 2 + cross) * du + rest.
+    Its exponent there is -((iuu * du + cross) * du + remainder).
     """
     # Unsigned, because the loop is not vectorised if indices can be negative.
     for lane in range(np.uint64(0), np.uint64(LANES)):

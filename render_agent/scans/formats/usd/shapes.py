@@ -32,9 +32,7 @@ def tessellate(prim: Any, time: Any) -> tuple[NDArray[np.float64], NDArray[np.in
         mesh = creation.cone(value("radius"), value("height"), sections=SECTIONS)
         mesh.apply_translation([0, 0, -value("height") / 2])
     elif kind == "Capsule":
-        mesh = creation.capsule(
-            value("height"), value("radius"), count=[SECTIONS // 2 * 2, SECTIONS]
-        )
+        mesh = creation.capsule(value("height"), value("radius"), count=[SECTIONS, SECTIONS])
     else:
         return _plane(value("width"), value("length"), _axis(prim, time))
     points = np.asarray(mesh.vertices, np.float64)
