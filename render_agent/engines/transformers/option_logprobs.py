@@ -7,9 +7,9 @@ without temperature, truncation or suppressed tokens.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,17 +38,6 @@ class ScoringInput:
         return len(self.prompt.ids) + max(map(len, self.choices)) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class PrefilledPrompts:
-    """Prompts that were prefilled once for all their choices."""
-
-    first_logprobs: torch.Tensor
-    """Log-probabilities of the token after each prompt, (rows, vocabulary) float32."""
-    cache: Any
-    mask: torch.Tensor  # (rows, length), 0 for padding
-    next_positions: torch.Tensor  # position after each prompt, (axes, rows)
-
-
 def score_choices(
     loaded: LoadedModel,
     requests: Sequence[Request],
@@ -57,8 +46,8 @@ def score_choices(
 ) -> list[Scores]:
     """Score the choices of every request, in order; if a request cannot be scored, its `Scores.error` is set.
 
-    Every prompt is prefilled once for all its choices, and prompts of similar length are batched. Raises ValueError if a
-    request has no choices or an empty one, and EngineError if the device is lost.
+    Prompts of similar length are batched. Raises ValueError if a request has no choices or an empty one, and EngineError if
+    the device is lost.
     """
     tokens = [tokenize_choices(loaded.tokenizer, options) for options in choices]
     scores: dict[int, Scores] = {}
@@ -88,7 +77,7 @@ def tokenize_choices(tokenizer: Any, choices: Sequence[str]) -> tuple[tuple[int,
 
 
 def _score_batch(loaded: LoadedModel, batch: Sequence[ScoringInput]) -> list[Scores] | Fault:
-    """Prefill prompts in one call, and score their choices."""
+    """Score the choices of prompts that share calls."""
     began = time.perf_counter()
     scores = attempt(partial(_choice_logprobs, loaded, batch), loaded.model.device)
     if isinstance(scores, Fault):
@@ -108,104 +97,26 @@ def _score_batch(loaded: LoadedModel, batch: Sequence[ScoringInput]) -> list[Sco
 
 
 def _choice_logprobs(loaded: LoadedModel, batch: Sequence[ScoringInput]) -> list[list[float]]:
-    """Return the log-probabilities of the choices of a batch; the n-th choices of all prompts share a call."""
-    with torch.inference_mode():
-        prefilled = _prefill(loaded, [entry.prompt for entry in batch])
-        scores = [
-            [float(prefilled.first_logprobs[row, tokens[0]]) for tokens in entry.choices]
-            for row, entry in enumerate(batch)
-        ]
-        for index in range(max(len(entry.choices) for entry in batch)):
-            longer = [
-                (row, entry.choices[index])
-                for row, entry in enumerate(batch)
-                if len(entry.choices) > index and len(entry.choices[index]) > 1
-            ]
-            if longer:
-                logprobs = _continuation_logprobs(loaded.model, prefilled, longer)
-                for (row, _), logprob in zip(longer, logprobs, strict=True):
-                    scores[row][index] += logprob
-    return scores
+    """Return the log-probabilities of the choices of a batch.
 
-
-def _prefill(loaded: LoadedModel, prompts: Sequence[PreparedPrompt]) -> PrefilledPrompts:
-    """Prefill prompts in one call, padded on the left."""
-    model = loaded.model
-    tensors = loaded.inputs.encode(prompts)
-    tensors = tensors.to(device=model.device, dtype=model.dtype)
-    mask = tensors["attention_mask"]
-    positions = _positions(model, tensors)
-    output = model(
-        **tensors, position_ids=squeeze_single_axis(positions), use_cache=True, logits_to_keep=1
-    )
-    return PrefilledPrompts(
-        first_logprobs=output.logits[:, -1].float().log_softmax(-1),
-        cache=output.past_key_values,
-        mask=mask,
-        next_positions=positions.amax(-1) + 1,
-    )
-
-
-def _continuation_logprobs(
-    model: Any, prefilled: PrefilledPrompts, rows: Sequence[tuple[int, tuple[int, ...]]]
-) -> list[float]:
-    """Return the summed log-probabilities of choices from their second token on, computed in one call.
-
-    `rows` contains, for each choice, the row of its prompt and its tokens (at least two).
+    Choices that differ only in their last token share a row, and their rows for all prompts share a call.
     """
-    device = prefilled.mask.device
-    prompts = torch.tensor([row for row, _ in rows], device=device)
-    input_ids = [torch.tensor(tokens[:-1]) for _, tokens in rows]
-    target_ids = [torch.tensor(tokens[1:]) for _, tokens in rows]
-    pad = torch.nn.utils.rnn.pad_sequence
-    ids = pad(input_ids, batch_first=True).to(device)
-    targets = pad(target_ids, batch_first=True, padding_value=-1).to(device)
-    steps = torch.arange(ids.shape[1], device=device)
-    output = model(
-        input_ids=ids,
-        # Padding follows the tokens of shorter choices, so it does not affect them.
-        attention_mask=torch.cat(
-            [prefilled.mask[prompts], (targets >= 0).to(prefilled.mask.dtype)], 1
-        ),
-        position_ids=squeeze_single_axis(prefilled.next_positions[:, prompts, None] + steps),
-        past_key_values=_select_rows(prefilled.cache, prompts),
-        use_cache=True,
-    )
-    logprobs = output.logits.float().log_softmax(-1)
-    token_logprobs = logprobs.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-    sums: list[float] = token_logprobs.where(targets >= 0, 0).double().sum(1).tolist()
-    return sums
-
-
-def squeeze_single_axis(positions: torch.Tensor) -> torch.Tensor:
-    """Return positions, (axes, rows, tokens), without the first axis if its size is 1, as models expect."""
-    return positions[0] if positions.shape[0] == 1 else positions
-
-
-def _positions(model: Any, tensors: Any) -> torch.Tensor:
-    """Return the positions of a batch's tokens, (axes, rows, length), with three axes for models with M-RoPE."""
-    mask = tensors["attention_mask"]
-    if not hasattr(model.model, "get_rope_index"):
-        rows: torch.Tensor = (mask.cumsum(-1) - 1).clamp(min=0)
-        return rows[None]
-    names = ("mm_token_type_ids", "image_grid_thw")
-    positions, _ = model.model.get_rope_index(
-        tensors["input_ids"],
-        attention_mask=mask,
-        **{name: tensors[name] for name in names if name in tensors},
-    )
-    # Padding has position 1, which is never the maximum of a prompt.
-    return torch.as_tensor(positions)
-
-
-def _select_rows(cache: Any, rows: torch.Tensor) -> Any:
-    """Return a cache with these rows of another one, which is not modified; rows can be repeated."""
-    selected = copy.copy(cache)
-    selected.layers = [copy.copy(layer) for layer in cache.layers]
-    for layer in selected.layers:
-        # Recurrent layers keep their states in dicts, which a shallow copy would share.
-        for name in ("conv_states", "recurrent_states"):
-            if hasattr(layer, name):
-                setattr(layer, name, dict(getattr(layer, name)))
-        layer.reorder_cache(rows)
-    return selected
+    numbers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, entry in enumerate(batch):
+        for beginning in dict.fromkeys(tokens[:-1] for tokens in entry.choices):
+            numbers[beginning].append(number)
+    scores: list[dict[tuple[int, ...], float]] = [{} for _ in batch]
+    for beginning, group in numbers.items():
+        tensors = loaded.inputs.encode([batch[number].prompt for number in group])
+        logprobs = loaded.logits(tensors, beginning).log_softmax(-1)
+        for number, row in zip(group, logprobs, strict=True):
+            for last in [
+                tokens[-1] for tokens in batch[number].choices if tokens[:-1] == beginning
+            ]:
+                tokens = (*beginning, last)
+                index = torch.tensor(tokens, device=row.device)[:, None]
+                scores[number][tokens] = float(row.gather(-1, index).double().sum())
+    return [
+        [of_entry[tokens] for tokens in entry.choices]
+        for of_entry, entry in zip(scores, batch, strict=True)
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,6 @@ from PIL import Image
 
 from render_agent.dialogue import chat
 from render_agent.engines.engine import Reply, Request
-from render_agent.engines.families.images import TEXT_OUTPUTS
 from render_agent.engines.memory.faults import Fault, attempt, attempt_with_retries
 from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.kv_cache import PAGE_TOKENS
@@ -284,23 +283,7 @@ def plain_logits(
     ids = tensors["input_ids"].tolist()
     if any(tuple(row[-len(p.ids) :]) != p.ids for row, p in zip(ids, prompts, strict=True)):
         raise ValueError("the processor tokenizes a prompt differently")
-    if written:
-        # All other inputs, such as token types, are 0 for a text token.
-        rows: Mapping[str, Sequence[int]] = {
-            "input_ids": list(written),
-            "attention_mask": [1] * len(written),
-        }
-        for name in TEXT_OUTPUTS & tensors.keys():
-            more = torch.tensor([rows.get(name, [0] * len(written))] * len(prompts))
-            tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
-    tensors = tensors.to(device=loaded.model.device, dtype=loaded.model.dtype)
-    tensors.pop("labels", None)
-    length = tensors["input_ids"].shape[1]
-    # Given a number instead, Gemma 4's class masks several tokens wrongly (transformers 5.23).
-    last = torch.arange(length - len(written) - 1, length, device=loaded.model.device)
-    with torch.inference_mode():
-        logits: torch.Tensor = loaded.model(**tensors, logits_to_keep=last).logits[:, -len(last) :]
-    return logits.flatten(0, 1).float()
+    return loaded.logits(tensors, written).flatten(0, 1)
 
 
 @contextmanager

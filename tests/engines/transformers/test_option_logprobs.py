@@ -98,7 +98,7 @@ def test_every_request_can_have_its_own_choices(loaded):
     assert [scores.tokens for scores in results] == [scores.tokens for scores in single]
 
 
-def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
+def test_choices_share_a_row_if_only_their_last_tokens_differ(loaded, monkeypatch):
     lengths = []
     forward = loaded.model.forward
 
@@ -112,8 +112,8 @@ def test_prompt_is_prefilled_once_for_all_choices(loaded, monkeypatch):
     lengths.clear()
     (many,) = score(loaded, REQUESTS[:1], [MANY])
     choices = tokenize_choices(loaded.tokenizer, MANY)
-    longer = [(1, len(tokens) - 1) for tokens in choices if len(tokens) > 1]
-    assert lengths == [(1, many.tokens.prompt), *longer]
+    beginnings = dict.fromkeys(tokens[:-1] for tokens in choices)
+    assert lengths == [(1, many.tokens.prompt + len(beginning)) for beginning in beginnings]
     assert many.tokens.reply == sum(map(len, tokenize_choices(loaded.tokenizer, MANY)))
 
 

@@ -12,6 +12,7 @@ from render_agent.engines.checkpoint.locate import find_model
 from render_agent.engines.checkpoint.pretrained import Pretrained, check_names, load_pretrained
 from render_agent.engines.checkpoint.special_tokens import end_tokens, image_token_ids, pad_token
 from render_agent.engines.engine import Request
+from render_agent.engines.families.images import TEXT_OUTPUTS
 from render_agent.engines.families.model_families import family_of
 from render_agent.engines.families.thinking import Marks, reply_text
 from render_agent.engines.memory.faults import Fault, free_memory, is_out_of_memory
@@ -27,6 +28,8 @@ from render_agent.engines.transformers.transformers_options import (
 from render_agent.util.reasons import first_line
 
 if TYPE_CHECKING:
+    import torch
+
     from render_agent.engines.transformers.sampling import Script
 
 LOG = logging.getLogger(__name__)
@@ -105,6 +108,31 @@ class LoadedModel:
             return None
         ids = self.tokenizer(self.script(request), add_special_tokens=False)["input_ids"]
         return [*ids, *self.ends[:1]]
+
+    def logits(self, tensors: Any, written: Sequence[int] = ()) -> torch.Tensor:
+        """Return the logits after each prompt, and after each of the tokens that follow it, computed without a cache.
+
+        They are (prompts, written tokens + 1, vocabulary) float32. Raises any error of the model.
+        """
+        import torch
+
+        if written:
+            # All other inputs, such as token types, are 0 for a text token.
+            rows: Mapping[str, Sequence[int]] = {
+                "input_ids": list(written),
+                "attention_mask": [1] * len(written),
+            }
+            for name in TEXT_OUTPUTS & tensors.keys():
+                more = torch.tensor([rows.get(name, [0] * len(written))] * len(tensors[name]))
+                tensors[name] = torch.cat([tensors[name], more.to(tensors[name])], dim=1)
+        tensors = tensors.to(device=self.model.device, dtype=self.model.dtype)
+        tensors.pop("labels", None)
+        length = tensors["input_ids"].shape[1]
+        # Given a number instead, Gemma 4's class masks several tokens wrongly (transformers 5.23).
+        last = torch.arange(length - len(written) - 1, length, device=self.model.device)
+        with torch.inference_mode():
+            logits: torch.Tensor = self.model(**tensors, logits_to_keep=last).logits
+        return logits[:, -len(last) :].float()
 
     def close(self) -> None:
         self.model = None
