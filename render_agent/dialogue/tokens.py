@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from render_agent.util.safe_parse import Count, to_plain
 
@@ -35,14 +35,7 @@ class Tokens(Struct, frozen=True):
     @classmethod
     def total(cls, parts: Iterable[Tokens]) -> Tokens:
         """Return the sum of several token counts."""
-        counts = list(parts)
-        return cls(
-            sum(count.prompt for count in counts),
-            sum(count.reply for count in counts),
-            sum(count.cached for count in counts),
-            sum(count.thought for count in counts),
-            sum(count.cache_written for count in counts),
-        )
+        return cls(*map(sum, zip(*map(structs.astuple, parts), strict=True)))
 
 
 def reported_total(parts: Iterable[Tokens]) -> dict[str, int | None]:

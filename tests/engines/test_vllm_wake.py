@@ -62,7 +62,7 @@ def engine(monkeypatch):
     located = SimpleNamespace(config={}, adapter=None)
     for name in ("require_vllm", "patch_torchvision", "silence_libraries", "prepare_environment"):
         monkeypatch.setattr(module, name, lambda *_: None)
-    for name in ("find_model", "fetch_model", "describe_located", "load_processor"):
+    for name in ("find_model", "fetch_model", "load_processor"):
         monkeypatch.setattr(module, name, lambda *_: located)
     monkeypatch.setattr(module, "Prompts", FakePrompts)
     monkeypatch.setattr(module.VllmEngine, "_load", load)

@@ -15,6 +15,8 @@ from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
     Messages,
+    Omittable,
+    RemoteOptions,
     job_field,
     make_reply,
     mapping,
@@ -31,7 +33,6 @@ from render_agent.engines.remote.make_remote import (
     required_model,
 )
 from render_agent.engines.remote.quirks import supported_schema
-from render_agent.engines.remote.remote_options import Omittable, RemoteOptions
 from render_agent.engines.remote.response_bodies import parse_body
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig

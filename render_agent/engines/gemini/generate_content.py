@@ -17,6 +17,7 @@ from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
     Messages,
+    RemoteOptions,
     job_field,
     make_reply,
     mapping,
@@ -39,7 +40,6 @@ from render_agent.engines.remote.make_remote import (
     required_model,
 )
 from render_agent.engines.remote.quirks import supported_schema
-from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.options import RunConfig
 
 

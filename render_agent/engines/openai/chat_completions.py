@@ -15,6 +15,8 @@ from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
     Messages,
+    Positive,
+    RemoteOptions,
     job_field,
     make_reply,
     mapping,
@@ -24,7 +26,6 @@ from render_agent.engines.remote.chat_api import (
 )
 from render_agent.engines.remote.endpoints import HOSTED_HOST, OPENAI, PLACEHOLDER_KEY, Endpoint
 from render_agent.engines.remote.http_client import sdk_client
-from render_agent.engines.remote.remote_options import Positive, RemoteOptions
 from render_agent.engines.remote.response_bodies import parse_body
 
 CALL_FIELDS = ("id", "type", "function", "index")  # of OpenAI's protocol

@@ -1,4 +1,4 @@
-"""The interface of a remote API: how requests are written, sent and read."""
+"""The interface of a remote API: its options, and how requests are written, sent and read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
+from msgspec import Meta
 from PIL.Image import Image
 
 from render_agent.dialogue.chat import Blocks
 from render_agent.dialogue.events import CONTENT_FILTER, CONTEXT_EXCEEDED, NO_USAGE
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.engine_options import check_engine_options
 from render_agent.engines.remote.api_error import ApiError, RequestError
 from render_agent.engines.remote.endpoints import Endpoint, Service
 from render_agent.engines.remote.phrases import FINISH_REASONS, End
@@ -31,6 +34,37 @@ CANCELED, GONE = re.compile("cancell?ed", re.I), 410  # status of canceled reque
 
 JOB_ID = re.compile(r"[!-~]{1,1000}")  # ids become a part of URLs
 MAX_COUNT = 10**15  # larger token counts in a response are treated as invalid
+
+
+Positive = Annotated[float, Meta(gt=0, le=1e15)]
+
+Omittable = Literal["seed", "temperature", "n", "response_format"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOptions:
+    """Options for requests to servers."""
+
+    timeout: Positive = 600.0  # seconds that a server may be silent before its reply is complete
+    connect_timeout: Positive = 10.0  # seconds to connect to the server
+    retries: Annotated[int, Meta(ge=0)] = 8
+    """Retries per request, with exponential backoff, at least the server's Retry-After."""
+    omit: tuple[Omittable, ...] = ()  # fields to leave out, for servers that reject them
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Additional fields of every request, sent unchanged."""
+
+    def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that have a value, and the additional ones."""
+        return {k: v for k, v in values.items() if v is not None} | dict(self.extra_body)
+
+
+Options = TypeVar("Options", bound=RemoteOptions)
+
+
+def read_options(kind: type[Options], options: Mapping[str, Any], engine: str) -> Options:
+    """Check and convert parsed engine options. Raises UsageError if one is unknown or invalid."""
+    check_engine_options(options, get_type_hints(kind, include_extras=True), engine)
+    return kind(**options)
 
 
 class ChatApi(ABC):

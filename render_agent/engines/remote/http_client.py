@@ -7,10 +7,9 @@ import zlib
 from typing import Any
 
 from render_agent.engines.remote.api_error import ApiError, first_words, sdk_call
-from render_agent.engines.remote.chat_api import ChatApi
+from render_agent.engines.remote.chat_api import ChatApi, RemoteOptions
 from render_agent.engines.remote.endpoints import HOSTED_HOST, Endpoint
 from render_agent.engines.remote.phrases import Fault
-from render_agent.engines.remote.remote_options import RemoteOptions
 from render_agent.engines.remote.response_bodies import normalize
 from render_agent.errors import SetupError
 from render_agent.util.coroutines import run_in_thread
@@ -142,23 +141,21 @@ async def _version(client: Any, endpoint: Endpoint) -> Any:
     """Return the version, which vLLM and SGLang report; None for other servers."""
     if endpoint.service.engine != "openai" or endpoint.host == HOSTED_HOST:
         return None
-    try:
-        async with sdk_call(LOOK_UP_SECONDS):
-            body = await client.get(endpoint.url.removesuffix("/v1") + "/version", cast_to=object)
-    except ApiError:
-        return None
-    return body.get("version") if isinstance(body, dict) else None
+    return (await _get(client, endpoint, "/version")).get("version")
 
 
 async def _is_deterministic(client: Any, endpoint: Endpoint) -> bool:
     """True if a server declares that its replies do not depend on what shares a batch."""
+    body = await _get(client, endpoint, "/server_info")
+    parts = [part for part in (body, *body.values()) if isinstance(part, dict)]
+    return any(part.get(name) in (True, "1") for part in parts for name in DETERMINISTIC_SETTINGS)
+
+
+async def _get(client: Any, endpoint: Endpoint, path: str) -> dict[str, Any]:
+    """Return the JSON object at a path of the server; empty if there is none."""
     try:
         async with sdk_call(LOOK_UP_SECONDS):
-            body = await client.get(
-                endpoint.url.removesuffix("/v1") + "/server_info", cast_to=object
-            )
+            body = await client.get(endpoint.url.removesuffix("/v1") + path, cast_to=object)
     except ApiError:
-        return False
-    parts = [body, *body.values()] if isinstance(body, dict) else []
-    settings = [part.get(name) for part in parts if isinstance(part, dict) for name in DETERMINISTIC_SETTINGS]  # fmt: skip
-    return any(value in (True, "1") for value in settings)
+        return {}
+    return body if isinstance(body, dict) else {}

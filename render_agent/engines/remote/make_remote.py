@@ -14,11 +14,10 @@ from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.families.model_families import family_named
 from render_agent.engines.make_engine import EngineMaker
-from render_agent.engines.remote.chat_api import ChatApi
+from render_agent.engines.remote.chat_api import ChatApi, Options, read_options
 from render_agent.engines.remote.endpoints import Endpoint, find_endpoints
 from render_agent.engines.remote.http_client import query_server
 from render_agent.engines.remote.remote_engine import RemoteEngine
-from render_agent.engines.remote.remote_options import Options, read_options
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
 from render_agent.options import OPTIONS, RunConfig

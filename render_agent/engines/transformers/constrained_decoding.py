@@ -36,15 +36,13 @@ State = Literal["start", "thinking", "reply", "free"]
 class Guides:
     """Creates guides for one model. The tokenizer and each schema are compiled once, when needed.
 
-    Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema. Raises ValueError if
-    there are no end tokens, or if the tokenizer is not a fast one.
+    Compiling takes a few seconds for a tokenizer with 150,000 tokens, and milliseconds for a schema. There must be an end
+    token, and a fast tokenizer.
     """
 
     def __init__(
         self, tokenizer: Any, vocabulary: int, ends: Sequence[int], marks: Marks | None = None
     ) -> None:
-        if not can_guide(tokenizer, ends):
-            raise ValueError("constrained decoding needs an end token and a fast tokenizer")
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.ends = frozenset(ends)
@@ -212,17 +210,12 @@ def make_guides(
     model: Any, tokenizer: Any, ends: Sequence[int], marks: Marks | None = None
 ) -> Guides | None:
     """Return the guides for a model; None, with a warning, if its tokenizer is not supported."""
-    if not can_guide(tokenizer, ends):
+    if not ends or getattr(tokenizer, "backend_tokenizer", None) is None:
         LOG.warning(
             "replies are not constrained to their schema: %s is not supported", type(tokenizer)
         )
         return None
     return Guides(tokenizer, model.config.get_text_config().vocab_size, ends, marks)
-
-
-def can_guide(tokenizer: Any, ends: Sequence[int]) -> bool:
-    """True if constrained decoding supports a tokenizer with these end tokens."""
-    return bool(ends) and getattr(tokenizer, "backend_tokenizer", None) is not None
 
 
 def build_grammar(schema: Mapping[str, Any]) -> str:

@@ -42,10 +42,6 @@ class VllmCore:
         self.steps = 0
         config = self.engine.vllm_config
         self.sequences: int = config.scheduler_config.max_num_seqs
-        self.prefix_caching = bool(config.cache_config.enable_prefix_caching)
-        self.max_model_len: int = config.model_config.max_model_len
-        self.dtype = str(config.model_config.dtype).removeprefix("torch.")
-        self.device: str = config.device_config.device_type
         self.hf_config: Any = config.model_config.hf_config
         self.published: Mapping[str, Any] = config.model_config.get_diff_sampling_param()
 

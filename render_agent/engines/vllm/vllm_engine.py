@@ -13,7 +13,6 @@ from typing import Any
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.checkpoint.locate import (
     LocatedModel,
-    describe_located,
     fetch_model,
     find_model,
     reject_adapter,
@@ -27,7 +26,6 @@ from render_agent.engines.vllm.arguments import (
     VllmOptions,
     prepare_environment,
     require_vllm,
-    vllm_version,
 )
 from render_agent.engines.vllm.core import VllmCore
 from render_agent.engines.vllm.option_logprobs import ScoringRequest, logprob_queries
@@ -92,7 +90,6 @@ class VllmEngine:
         processor = load_processor(located, options.thinking)
         self.prompts = Prompts(processor, model_type, options.options, options.thinking)
         self.core = self._load(located, on_cpu)
-        self.description = describe_located(located)
         self.batch_size = self.core.sequences
         self.calls = self.core.steps = 0
         self.occupancy = Occupancy()
@@ -100,20 +97,6 @@ class VllmEngine:
         self._in_flight: dict[str, tuple[Generation | ScoringRequest, int]] = {}
         self._answered: list[Generation] = []
         self._woken = Event()
-
-    def describe(self) -> dict[str, Any]:
-        """Return the metadata of the loaded model: weights, device, libraries and limits."""
-        return {
-            **self.description,
-            "vllm": vllm_version(),
-            "dtype": self.core.dtype,
-            "device": self.core.device,
-            "max_model_len": self.core.max_model_len,
-            "max_num_seqs": self.core.sequences,
-            "prefix_caching": self.core.prefix_caching,
-            "top_k": self.sampling.top_k,
-            "top_p": self.sampling.top_p,
-        }
 
     def generate(self, requests: Sequence[Request]) -> list[Reply]:
         generations = [self._start(request, for_generate=True) for request in requests]

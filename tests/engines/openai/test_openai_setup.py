@@ -17,8 +17,8 @@ from render_agent.cli.run import run_with_progress
 from render_agent.engines.make_engine import describe_engine
 from render_agent.engines.openai.chat_completions import OpenAIOptions
 from render_agent.engines.remote import http_client
+from render_agent.engines.remote.chat_api import read_options
 from render_agent.engines.remote.endpoints import OPENAI, find_endpoints, parse_endpoint
-from render_agent.engines.remote.remote_options import read_options
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.options import RunConfig
 from render_agent.report.sentences.facts import request_facts

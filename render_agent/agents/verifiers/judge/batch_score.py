@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, isnan
-from typing import Any
+from typing import Any, TypeVar
 
 from PIL import Image, ImageOps
 
@@ -37,6 +37,9 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
 # Larger images are scaled down; a full-size photograph can cost 16,000 tokens.
 MAX_SIDE_PIXELS = 1024
+
+
+Answer = TypeVar("Answer", Reply, Scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,38 +228,33 @@ def _requests(
 
 def _score_by_yes(engine: Scorer, batches: Iterator[list[Request]]) -> list[Score]:
     choices = (*YES_WORDS, *NO_WORDS)
-    scores = []
-    for requests in batches:
-        answers = engine.score(requests, [choices] * len(requests))
-        _retire(engine, requests)
-        for answer in answers:
-            score = None if answer.error is not None else yes_score(answer.log_probabilities)
-            scores.append(_with_costs(answer, score))
-    return scores
+    return [
+        _with_costs(answer, lambda answer: yes_score(answer.log_probabilities))
+        for requests in batches
+        for answer in _retired(engine, requests, engine.score(requests, [choices] * len(requests)))
+    ]
 
 
 def _score_by_criteria(
     engine: Engine, rubric: Rubric, batches: Iterator[list[Request]]
 ) -> list[Score]:
-    scores = []
-    for requests in batches:
-        replies = engine.generate(requests)
-        _retire(engine, requests)
-        for reply in replies:
-            score = None if reply.error is not None else _criteria_score(reply, rubric)
-            scores.append(_with_costs(reply, score))
-    return scores
+    return [
+        _with_costs(reply, lambda reply: _criteria_score(reply, rubric))
+        for requests in batches
+        for reply in _retired(engine, requests, engine.generate(requests))
+    ]
 
 
-def _retire(engine: Any, requests: Sequence[Request]) -> None:
-    """Let the engine free its caches for the requests."""
+def _retired(engine: Any, requests: Sequence[Request], answers: list[Answer]) -> list[Answer]:
+    """Let the engine free its caches for the requests, and return the answers."""
     for request in requests:
         engine.retire(request.dialogue_id)
+    return answers
 
 
-def _with_costs(answer: Reply | Scores, score: Score | None) -> Score:
-    """Return a score with the tokens, time and events of its reply; if the engine failed, with the error."""
-    score = score or Score(None, answer.error or "")
+def _with_costs(answer: Answer, read: Callable[[Answer], Score]) -> Score:
+    """Return the score of an answer with its tokens, time and events; if the engine failed, with the error."""
+    score = read(answer) if answer.error is None else Score(None, answer.error)
     seconds = answer.seconds / answer.batch_size
     return replace(score, tokens=answer.tokens, seconds=seconds, events=answer.events)
 
