@@ -7,31 +7,35 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from render_agent.dialogue.chat import Message
+from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState, Status
 from render_agent.options import RunConfig
 from render_agent.report.sentences.facts import cost_fact, facts_line, uncounted_judges
-from render_agent.runs.build import Parts, build, describe_choosing
+from render_agent.runs.build import Parts, build, describe_choosing, make_views
 from render_agent.runs.cost.budget import price_of
 from render_agent.runs.cost.run_estimate import cost_bound, describe_estimate, estimate
 from render_agent.runs.log.caveats import question_notes
-from render_agent.runs.preflight import count_images, disk_needed
+from render_agent.runs.preflight import check_choices, count_images, disk_needed
 from render_agent.runs.progress import remaining_turns
 from render_agent.runs.read import find_run
-from render_agent.runs.runner import Preview, preview_resume, preview_run
+from render_agent.runs.runner import preview_resume
 from render_agent.score.tables import dollars
 from render_agent.tasks.scan_folders import missing_scans, missing_text
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, format_bytes, format_duration
 from render_agent.util.safe_parse import to_plain
 from render_agent.util.sanitize import printable_json
+from render_agent.views.free_views import FreeViews
+from render_agent.views.image_store import ImageStore
 
 
 def dry_run(config: RunConfig) -> int:
@@ -39,33 +43,33 @@ def dry_run(config: RunConfig) -> int:
     config = config.absolute()
     parts = build(config)
     parts = replace(parts, price=price_of(config, parts.model_name))
-    preview = _render_preview(parts)
-    num_questions = len(preview.questions)
-    types = Counter(question.type for question in preview.questions)
-    missing = [] if parts.blind else missing_scans(preview.questions)
+    questions = replace(parts, config=replace(config, allow_missing=True)).questions()
+    check_choices(parts, questions, at_hand=False)
+    with _image_folder() as folder:
+        messages, bytes_per_pixel, seconds_per_view = _render_opening(parts, questions, folder)
+    types = Counter(question.type for question in questions)
+    missing = [] if parts.blind else missing_scans(questions)
     num_missing = sum(entry.questions for entry in missing)
-    needed = disk_needed(parts, preview.questions, preview.bytes_per_pixel)
-    num_images = count_images(parts, preview.questions)
-    rendering_seconds = preview.seconds_per_view * num_images
-    cost = estimate(parts, num_questions - num_missing, preview.messages)
+    needed = disk_needed(parts, questions, bytes_per_pixel)
+    num_images = count_images(parts, questions)
+    rendering_seconds = seconds_per_view * num_images
+    cost = estimate(parts, len(questions) - num_missing, messages)
     bound = cost_bound(parts, cost)
     discounted = cost_bound(parts, cost, has_batch_api=True)
-    chosen = describe_choosing(parts, preview.questions)
-    notes = [
-        *question_notes(config, preview.questions, blind=parts.blind),
-        *filter(None, [chosen["note"]]),
-    ]
+    chosen = describe_choosing(parts, questions)
+    notes = question_notes(config, questions, blind=parts.blind)
+    notes += filter(None, [chosen["note"]])
     if config.json:
         summary = {
-            "questions": num_questions,
+            "questions": len(questions),
             "types": types,
             "missing": num_missing,
             "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
             "notes": notes,
             "choosing": chosen,
             "pictures_at_most": num_images,
-            "messages": preview.messages,
-            "pictures": str(preview.folder),
+            "messages": messages,
+            "pictures": str(folder),
             "disk_bytes": needed,
             "drawing_seconds": rendering_seconds,
             "estimate": asdict(cost),
@@ -76,19 +80,19 @@ def dry_run(config: RunConfig) -> int:
         click.echo(printable_json(summary))
         return 0
     console = plain_console()
-    for message in preview.messages:
+    for message in messages:
         console.rule(message["role"], align="left")
         for piece in message["content"]:
-            words = piece.get("text") or f"[image {preview.folder / piece['image']}]"
+            words = piece.get("text") or f"[image {folder / piece['image']}]"
             console.print(words, soft_wrap=True)
     console.rule("run", align="left")
-    scenes = len({question.scene for question in preview.questions})
+    scenes = len({question.scene for question in questions})
     scan = "all with scans" if not num_missing else f"{num_missing} without a scan"
     console.print(
-        f"{count_noun(num_questions, 'question')} about {count_noun(scenes, 'scene')}, {scan}"
+        f"{count_noun(len(questions), 'question')} about {count_noun(scenes, 'scene')}, {scan}"
     )
     if num_missing:
-        console.print(f"  {missing_text(preview.questions, max_named=None)}", soft_wrap=True)
+        console.print(f"  {missing_text(questions, max_named=None)}", soft_wrap=True)
     for note in notes:
         console.print(f"  {note}", soft_wrap=True)
     for name, count in sorted(types.items()):
@@ -120,8 +124,9 @@ DRY_RUN = "render-agent-dry-run-"  # prefix of temporary folders
 KEPT_SECONDS = 3600.0  # age at which a later dry run deletes the images of an earlier one
 
 
-def _render_preview(parts: Parts) -> Preview:
-    """Render the first view and prompt of a run; images go to a new temporary folder, deleted on failure."""
+@contextmanager
+def _image_folder() -> Iterator[Path]:
+    """Yield a new temporary folder, which is deleted on failure."""
     for earlier_folder in Path(tempfile.gettempdir()).glob(f"{DRY_RUN}*"):
         with suppress(OSError):
             status = earlier_folder.lstat()
@@ -129,10 +134,33 @@ def _render_preview(parts: Parts) -> Preview:
                 shutil.rmtree(earlier_folder)
     folder = Path(tempfile.mkdtemp(prefix=DRY_RUN))
     try:
-        return preview_run(parts, folder)
+        yield folder
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _render_opening(
+    parts: Parts, questions: Sequence[Question], folder: Path
+) -> tuple[list[Message], float, float]:
+    """Render the first views of a run into `folder`. Return its first prompt, the mean bytes per pixel of the images, and
+    the seconds per further view.
+    """
+    scenes, images = parts.scenes(questions), ImageStore(folder)
+    question = next((question for question in questions if question.scan is not None), questions[0])
+    views = make_views(parts, scenes, images, [question])
+    observation = views.observe(parts.state(question, scenes))
+    start = time.perf_counter()
+    if isinstance(views, FreeViews):
+        views.viewer.ego(scenes.get(question), observation.camera)
+    seconds = time.perf_counter() - start
+    views.close()
+    images.close()
+    width, height = parts.config.image_size
+    num_bytes = sum((folder / view.file).stat().st_size for view in observation.views)
+    num_pixels = len(observation.views) * width * height
+    messages = parts.prompt.opening(question, observation.views, observation.camera)
+    return messages, num_bytes / max(num_pixels, 1), seconds
 
 
 def _agent_words(chosen: Mapping[str, Any]) -> str:

@@ -140,14 +140,7 @@ class RunGroup(click.RichGroup):
 @click.rich_config({"commands_before_options": True})
 @click.version_option(__version__)
 @click.pass_context
-def cli(
-    context: click.Context,
-    /,
-    continue_run: str | None,
-    dry_run: bool,
-    allow_code: bool,
-    **options: Any,
-) -> None:
+def cli(context: click.Context, /, **options: Any) -> None:
     """A vision-language model explores a 3D scan and answers spatial questions about it.
 
     Run a benchmark (run, or --batch), ask about one scan (ask, or --ply), or use another command.
@@ -160,13 +153,13 @@ def cli(
       render-agent report recent                                 # write a report
       render-agent doctor                                        # check a machine
     """
-    _refuse_misspelt(options)
+    _refuse_misspelt()
     _refuse_threads()
     if context.invoked_subcommand is not None:
         from render_agent.util.console import plain_console
         from render_agent.util.display import display_on
 
-        context.obj = options
+        context.obj = {name: options[name] for name in OPTIONS}
         # options of a command default to those before it, in the environment or in a file
         given_before = given_options(context)
         defaults = {**given_before, "as_json": given_before.get("json")}
@@ -174,39 +167,28 @@ def cli(
         if context.invoked_subcommand not in RUN_COMMANDS:  # runs show their own progress
             context.with_resource(display_on(plain_console(stderr=True)))
         return
-    if continue_run is None and not dry_run and not given_options(context):
+    is_resumed = options["continue_run"] is not None
+    if not (is_resumed or options["dry_run"] or given_options(context)):
         click.echo(context.get_help())
         context.exit(0)
-    context.exit(_run(context, options, continue_run, dry_run, allow_code))
+    context.exit(_run(context, **options))
 
 
 RUN_COMMANDS = ("run", "ask")
 
 
 def _params(*excluded: str, hidden: Sequence[str] = ()) -> list[click.Parameter]:
-    program_options = [
-        option for option in OWN_OPTIONS if option.name not in ("help_all", *excluded)
-    ]
+    run_options = (run_option(OPTIONS[name], hidden=name in hidden) for name in OPTIONS)
     return [
-        *(
-            run_option(option, hidden=name in hidden)
-            for name, option in OPTIONS.items()
-            if name not in excluded
-        ),
-        *program_options,
+        option
+        for option in (*run_options, *OWN_OPTIONS)
+        if option.name not in ("help_all", *excluded)
     ]
 
 
 @click.command(params=_params("batch", "ply", "question", "option"))
 @click.pass_context
-def run_command(
-    context: click.Context,
-    /,
-    continue_run: str | None,
-    dry_run: bool,
-    allow_code: bool,
-    **options: Any,
-) -> None:
+def run_command(context: click.Context, /, **options: Any) -> None:
     """Run a benchmark.
 
     The same as --batch.
@@ -215,8 +197,7 @@ def run_command(
     Example:
       render-agent run --benchmark rooms --model small
     """
-    options = {**options, "batch": True}
-    context.exit(_run(context, options, continue_run, dry_run, allow_code))
+    context.exit(_run(context, **options, batch=True))
 
 
 @click.command(
@@ -227,7 +208,7 @@ def run_command(
     ]
 )
 @click.pass_context
-def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **options: Any) -> None:
+def ask_command(context: click.Context, /, **options: Any) -> None:
     """Ask one question about one scan.
 
     The same as --ply with --question.
@@ -236,15 +217,16 @@ def ask_command(context: click.Context, /, dry_run: bool, allow_code: bool, **op
     Example:
       render-agent ask SCAN.ply "How many chairs are there?"
     """
-    context.exit(_run(context, options, None, dry_run, allow_code))
+    context.exit(_run(context, **options))
 
 
 def _run(
     context: click.Context,
-    options: dict[str, Any],
-    continue_run: str | None,
+    *,
     dry_run: bool,
     allow_code: bool,
+    continue_run: str | None = None,
+    **options: Any,
 ) -> int:
     """Start, preview or resume a run; return the exit code."""
     if _is_typed(context, "quiet") and _is_typed(context, "verbose"):
@@ -254,7 +236,14 @@ def _run(
         changes.pop("batch", None)  # already set for a resumed run
         # a --config file or the environment does not name the policy again
         allow_code = allow_code or _is_typed(context, "model")
-        return _resume(options["output"], continue_run, changes, dry_run, allow_code)
+        output = Path(options["output"])
+        if dry_run:
+            from render_agent.cli.dry_run import dry_continue
+
+            return dry_continue(output, continue_run, changes)
+        from render_agent.cli.run import resume_saved_run
+
+        return resume_saved_run(output, continue_run, changes, allow_code=allow_code)
     from render_agent.engines.make_engine import reject_code
     from render_agent.runs.build import build
     from render_agent.runs.conflicts import refuse_idle_options
@@ -273,19 +262,9 @@ def _run(
     return new_run(config)
 
 
-def _resume(output: str, name: str, changes: dict[str, Any], dry: bool, allow_code: bool) -> int:
-    if dry:
-        from render_agent.cli.dry_run import dry_continue
-
-        return dry_continue(Path(output), name, changes)
-    from render_agent.cli.run import resume_saved_run
-
-    return resume_saved_run(Path(output), name, changes, allow_code=allow_code)
-
-
-def _refuse_misspelt(options: dict[str, Any]) -> None:
+def _refuse_misspelt() -> None:
     """Raise UsageError if an environment variable looks like a misspelt option, which would be ignored."""
-    variables = [PREFIX + name.upper() for name in options]
+    variables = [PREFIX + name.upper() for name in OPTIONS]
     for name in os.environ:
         similar = (
             get_close_matches(name, variables, 1, MIN_SIMILARITY) if name.startswith(PREFIX) else []

@@ -85,6 +85,12 @@ RUNS_FOLDER = option(
     help="Folder of the run folders.",
 )
 
+BROWSER = option(
+    "--browser/--no-browser",
+    default=True,
+    help="Open the page in the browser if there is a display (default).",
+)
+
 AS_JSON = option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 RUN = click.argument("run", default="recent", shell_complete=complete_runs)  # newest by default

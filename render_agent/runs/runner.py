@@ -7,10 +7,9 @@ import logging
 import os
 import platform
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 from render_agent import __version__
 from render_agent.agents.agent import Tools
-from render_agent.dialogue.chat import Message
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.wording import general
@@ -55,7 +53,6 @@ from render_agent.runs.log.lock import check_unlocked
 from render_agent.runs.log.writer import RunLog, TurnLog
 from render_agent.runs.phase_controller import Failures, Observer, PhaseController
 from render_agent.runs.preflight import (
-    check_choices,
     check_continued,
     check_new,
     check_questions,
@@ -72,8 +69,6 @@ from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
 from render_agent.util.reasons import short_repr
 from render_agent.util.safe_parse import to_plain
-from render_agent.views.free_views import FreeViews
-from render_agent.views.image_store import ImageStore
 from render_agent.views.provider import ViewProvider
 
 LOG = logging.getLogger(__name__)
@@ -183,44 +178,6 @@ def turn_taker(
     tools = Tools(prompt, views, verifiers, config.seed)
     sides = after_turn(parts) if engine.capabilities.side_dialogues else ()
     return TurnTaker(engine, log, config, parts.agent, tools, sides, parts.pose_faults.drift)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The questions and first prompt of a run."""
-
-    questions: list[Question]
-    messages: list[Message]
-    folder: Path
-    """Folder of the images in `messages`."""
-    bytes_per_pixel: float = 0.0
-    """Mean size of the rendered images."""
-    seconds_per_view: float = 0.0
-    """Time to render another view of the scene."""
-
-
-def preview_run(parts: Parts, folder: Path) -> Preview:
-    """Return the questions and the first prompt of a run, with its views rendered into `folder`. Loads no model."""
-    config = parts.config
-    questions = replace(parts, config=replace(config, allow_missing=True)).questions()
-    check_choices(parts, questions, at_hand=False)
-    scenes, images = parts.scenes(questions), ImageStore(folder)
-    first_question = next(
-        (question for question in questions if question.scan is not None), questions[0]
-    )
-    views = make_views(parts, scenes, images, [first_question])
-    observation = views.observe(parts.state(first_question, scenes))
-    start = time.perf_counter()
-    if isinstance(views, FreeViews):
-        views.viewer.ego(scenes.get(first_question), observation.camera)
-    seconds = time.perf_counter() - start
-    views.close()
-    images.close()
-    messages = parts.prompt.opening(first_question, observation.views, observation.camera)
-    files = [folder / view.file for view in observation.views]
-    pixels = len(files) * config.image_size[0] * config.image_size[1]
-    total_bytes = sum(file.stat().st_size for file in files)
-    return Preview(questions, messages, folder, total_bytes / pixels if pixels else 0.0, seconds)
 
 
 def check(

@@ -8,7 +8,7 @@ from typing import Any
 import rich_click as click
 
 from render_agent.cli.flags import given_options
-from render_agent.cli.shared_options import option, run_option
+from render_agent.cli.shared_options import BROWSER, option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
 
@@ -17,11 +17,7 @@ from render_agent.options import OPTIONS, RunConfig
 )
 @click.argument("scan", type=click.Path(path_type=Path))
 @option("--port", type=int, default=0, metavar="N", help="Port of the page (default: any).")
-@option(
-    "--browser/--no-browser",
-    default=True,
-    help="Open the page in the browser if there is a display (default).",
-)
+@BROWSER
 @click.pass_context
 def boxes_command(
     context: click.Context, /, scan: Path, port: int, browser: bool, **options: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
@@ -66,37 +66,13 @@ def compare_command(
       render-agent compare RUN_A RUN_B --table latex
       render-agent compare RUN_A --power 3
     """
-    if power is None:
-        place = None if page is None else Path(page)
-        print_comparison(Path(output), runs, anyway, place, not no_diagnosis, as_json, table)
-        return
-    from render_agent.report.comparison.compare_runs import plan_power
-    from render_agent.runs.read import find_run
-    from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import printable_json
-
-    figures = plan_power([find_run(Path(output), name) for name in runs], power)
-    if as_json:
-        click.echo(printable_json(figures))
-    else:
-        plain_console().print(power_table(figures))
-
-
-def print_comparison(
-    output: Path,
-    names: Sequence[str],
-    anyway: bool,
-    page: Path | None,
-    diagnose: bool,
-    as_json: bool,
-    table: str | None,
-) -> None:
-    """Compare each run with the first, print the differences, and optionally write pages to `page`.
-
-    Path() as `page` stands for a folder next to the first run.
-    """
     from render_agent.extras import require
-    from render_agent.report.comparison.compare_runs import compare_runs, compared_figures, sides_of
+    from render_agent.report.comparison.compare_runs import (
+        compare_runs,
+        compared_figures,
+        plan_power,
+        sides_of,
+    )
     from render_agent.report.comparison.comparison_table import FORMATS, table_cells
     from render_agent.report.comparison.runs_table import RunGroup, run_rows, runs_table
     from render_agent.report.sentences.verdicts import difference_lines
@@ -112,13 +88,21 @@ def print_comparison(
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
-    if page is not None and page != Path() and _is_run(output, page):
+    console = plain_console()
+    if power is not None:
+        figures = plan_power([find_run(Path(output), name) for name in runs], power)
+        if as_json:
+            click.echo(printable_json(figures))
+        else:
+            console.print(power_table(figures))
+        return
+    if page and _is_run(Path(output), Path(page)):
         raise UsageError(f"--page {page} is a run. Put --page last, or give it a new folder.")
-    if len(names) < 2:
+    if len(runs) < 2:
         raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
-    folders = [find_run(output, name) for name in names]
+    folders = [find_run(Path(output), name) for name in runs]
     if duplicates := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{duplicates[0]} would be compared with itself. Name another run.")
     sides = sides_of(folders)
@@ -130,28 +114,27 @@ def print_comparison(
             write_comparison,
         )
 
-        place = comparison_folder([folder.path for folder in folders]) if page == Path() else page
-        index = write_comparison(folders, pairs, place, diagnose=diagnose)
+        place = Path(page) if page else comparison_folder([folder.path for folder in folders])
+        index = write_comparison(folders, pairs, place, diagnose=not no_diagnosis)
         click.echo(str(index), err=as_json or table is not None)
     if table is not None:
         letters = [*ascii_lowercase, *(f"run {n}" for n in range(27, len(folders) + 1))]
         letters = letters[: len(folders)]
         click.echo(FORMATS[table][1](table_cells(pairs, letters)), nl=False)
         return
-    runs = None
+    all_runs = None
     if len(pairs) > 1:
         groups = [
             RunGroup(side.name, [folder]) for side, folder in zip(sides, folders, strict=True)
         ]
-        runs = run_rows(groups, sides[0].name)
+        all_runs = run_rows(groups, sides[0].name)
     if as_json:
         rungs = {} if steps is None else {"ladder": steps}
-        document = pairs[0] if runs is None else {"runs": runs, "comparisons": pairs}
+        document = pairs[0] if all_runs is None else {"runs": all_runs, "comparisons": pairs}
         click.echo(printable_json({**document, **rungs}))
         return
-    console = plain_console()
-    if runs is not None:
-        console.print(runs_table(runs, sides[0].name, "Compared runs"))
+    if all_runs is not None:
+        console.print(runs_table(all_runs, sides[0].name, "Compared runs"))
     for comparison in pairs:
         for reason in comparison["warnings"]:
             console.print(f"NOT COMPARABLE: {reason}", soft_wrap=True)
@@ -162,10 +145,9 @@ def print_comparison(
         console.print(comparison_table(comparison))
         if comparison["mcnemar"]:
             console.print(mcnemar_table(comparison))
-        changed_rows = comparison["changed"]
         console.print(
             changed_table(comparison)
-            if changed_rows
+            if comparison["changed"]
             else "no question was answered correctly by one run only"
         )
         for name, (title, labels) in compared_figures().items():

@@ -7,7 +7,7 @@ from typing import Any
 import rich_click as click
 
 from render_agent.cli.flags import given_options
-from render_agent.cli.shared_options import option, run_option
+from render_agent.cli.shared_options import BROWSER, option, run_option
 from render_agent.options import OPTIONS, RunConfig
 
 # Options that select questions; without any of them, play uses the bundled rooms.
@@ -50,11 +50,7 @@ def chosen_options(command_line: dict[str, Any], defaults: dict[str, Any]) -> di
     params=[run_option(entry) for entry in PLAYED],
 )
 @option("--model", metavar="NAME", help="Name of the player in the run's record (default: person).")
-@option(
-    "--browser/--no-browser",
-    default=True,
-    help="Open the page in the browser if there is a display (default).",
-)
+@BROWSER
 @click.pass_context
 def play_command(
     context: click.Context, /, model: str | None, browser: bool, **options: Any
