@@ -15,8 +15,6 @@ from render_agent.errors import SetupError, UsageError, os_errors
 
 if TYPE_CHECKING:
     from render_agent.agents.verifiers.judge.batch_score import Score
-    from render_agent.agents.verifiers.judge.rubric import Rubric
-    from render_agent.options import RunConfig
     from render_agent.util.console import PlainTable
 
 # Suffixes of images in folders, in any case.
@@ -67,21 +65,63 @@ def judge_command(context: click.Context, /, images: tuple[str, ...], **options:
 
     Put other run options, such as --device, before the command. Exit code 1 if an image could not be judged.
     """
+    from render_agent.agents.verifiers.judge.batch_score import batch_score
     from render_agent.agents.verifiers.judge.rubric import load_rubric
+    from render_agent.dialogue.tokens import reported_total
+    from render_agent.runs.build import make_engine
+    from render_agent.util.console import plain_console
+    from render_agent.util.sanitize import printable_json
 
-    rubric, question = load_rubric(options["rubric"]), options["question"]
-    prompts = [rubric.prompts(options["mode"], text) for text in ("?", "")]
+    rubric, mode, question = load_rubric(options["rubric"]), options["mode"], options["question"]
+    prompts = [rubric.prompts(mode, text) for text in ("?", "")]
     if not question.strip() and prompts[0] != prompts[1]:
         raise UsageError(f"the rubric {rubric.name} needs a question. Pass --question TEXT.")
     names = files_of(images)
     engine = {name: options[name] for name in ("engine", "model", "batch_size")}
-    config = engine_config(context, engine)
-    if options["csv_file"]:  # fail before the model runs for a long time
-        with os_errors(SetupError, f"write {options['csv_file']}"):
-            Path(options["csv_file"]).open("a").close()
-    scores = _scores(config, names, rubric, options)
-    _print_scores(names, scores, rubric, options)
-    if any(score.value is None for score in scores):
+    config, csv_file = engine_config(context, engine), options["csv_file"]
+    if csv_file:  # fail before the model runs for a long time
+        with os_errors(SetupError, f"write {csv_file}"):
+            Path(csv_file).open("a").close()
+    system, user = rubric.prompts(mode, question, options["named"])
+    with closing(make_engine(config, [])) as model:
+        scores = batch_score(
+            names,
+            [system] * len(names),
+            [user] * len(names),
+            config.batch_size,
+            engine=model,
+            mode=mode,
+            rubric=rubric,
+            earlier=[options["earlier"]] * len(names),
+            max_new_tokens=config.max_new_tokens,
+        )
+    criteria = list(rubric.criteria) if mode == "json" else []
+    rows = [_row(name, score, criteria) for name, score in zip(names, scores, strict=True)]
+    tokens = reported_total(score.tokens for score in scores)
+    num_failed = sum(score.value is None for score in scores)
+    totals = {
+        "judged": len(scores) - num_failed,
+        "failed": num_failed,
+        "tokens_in": tokens["in"],
+        "tokens_out": tokens["out"],
+        "seconds": sum(row["seconds"] for row in rows),
+    }
+    if csv_file:
+        with (
+            os_errors(SetupError, f"write {csv_file}"),
+            Path(csv_file).open(
+                "w", encoding="utf-8", errors="backslashreplace", newline=""
+            ) as stream,
+        ):
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    if options["as_json"]:
+        document = {"rubric": rubric.name, "mode": mode, "question": question}
+        click.echo(printable_json({**document, "totals": totals, "pictures": rows}))
+    else:
+        plain_console().print(_table(rows, totals, criteria, f"{rubric.name}, {mode}: {question}"))
+    if num_failed:
         context.exit(1)
 
 
@@ -99,63 +139,6 @@ def files_of(images: Sequence[str]) -> list[str]:
             raise UsageError(f"no images in {path} ({', '.join(SUFFIXES)})")
         names.update(dict.fromkeys(images_inside))
     return list(names)
-
-
-def _scores(
-    config: RunConfig, names: Sequence[str], rubric: Rubric, options: dict[str, Any]
-) -> list[Score]:
-    """Return a score per file. Raises SetupError if the engine is not available."""
-    from render_agent.agents.verifiers.judge.batch_score import batch_score
-    from render_agent.runs.build import make_engine
-
-    system, user = rubric.prompts(options["mode"], options["question"], options["named"])
-    with closing(make_engine(config, [])) as engine:
-        return batch_score(
-            names,
-            [system] * len(names),
-            [user] * len(names),
-            config.batch_size,
-            engine=engine,
-            mode=options["mode"],
-            rubric=rubric,
-            earlier=[options["earlier"]] * len(names),
-            max_new_tokens=config.max_new_tokens,
-        )
-
-
-def _print_scores(
-    names: Sequence[str], scores: Sequence[Score], rubric: Rubric, options: dict[str, Any]
-) -> None:
-    """Print the scores, and write them to a CSV file on request."""
-    from render_agent.dialogue.tokens import reported_total
-    from render_agent.util.console import plain_console
-    from render_agent.util.sanitize import printable_json
-
-    mode = options["mode"]
-    criteria = list(rubric.criteria) if mode == "json" else []
-    rows = [_row(name, score, criteria) for name, score in zip(names, scores, strict=True)]
-    tokens = reported_total(score.tokens for score in scores)
-    totals = {
-        "judged": sum(score.value is not None for score in scores),
-        "failed": sum(score.value is None for score in scores),
-        "tokens_in": tokens["in"],
-        "tokens_out": tokens["out"],
-        "seconds": sum(row["seconds"] for row in rows),
-    }
-    if file := options["csv_file"]:
-        with (
-            os_errors(SetupError, f"write {file}"),
-            Path(file).open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
-        ):
-            writer = csv.DictWriter(stream, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    if options["as_json"]:
-        document = {"rubric": rubric.name, "mode": mode, "question": options["question"]}
-        click.echo(printable_json({**document, "totals": totals, "pictures": rows}))
-    else:
-        title = f"{rubric.name}, {mode}: {options['question']}"
-        plain_console().print(_table(rows, totals, criteria, title))
 
 
 def _row(name: str, score: Score, criteria: Sequence[str]) -> dict[str, Any]:
