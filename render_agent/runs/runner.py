@@ -233,9 +233,8 @@ def continued_config(folder: RunData, changes: Mapping[str, Any]) -> RunConfig:
         name: value for name, value in changes.items() if getattr(saved_config, name) != value
     }
     if unchangeable := sorted(effective_changes.keys() - CHANGEABLE):
-        flag = "--" + unchangeable[0].replace("_", "-")
         raise UsageError(
-            f"{flag} cannot change when resuming {folder.name} because it affects results."
+            f"{flag_of(unchangeable[0])} cannot change when resuming {folder.name} because it affects results."
             " Omit it, or start a new run."
         )
     return replace(saved_config, **effective_changes)

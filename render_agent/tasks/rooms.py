@@ -8,7 +8,7 @@ from pathlib import Path
 
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError, UsageError
-from render_agent.options import OPTIONS, RunConfig
+from render_agent.options import OPTIONS, RunConfig, flag_of
 from render_agent.tasks.benchmark import Benchmark
 from render_agent.tasks.row_files import load_questions
 from render_agent.tasks.scan_folders import find_in_folder, missing_text
@@ -57,8 +57,7 @@ def refuse_vsibench_options(config: RunConfig, *, own_questions: bool = False) -
         )
     for name in VSIBENCH_ONLY:
         if getattr(config, name) != OPTIONS[name].default:
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(f"{flag} applies only to --benchmark vsibench. Omit it.")
+            raise UsageError(f"{flag_of(name)} applies only to --benchmark vsibench. Omit it.")
 
 
 def load_bundled_rooms() -> list[Question]:

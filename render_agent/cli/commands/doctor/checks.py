@@ -26,7 +26,7 @@ from render_agent.extras import EXTRAS
 from render_agent.options import AUTO, DEFAULT_MODEL, OPTIONS
 from render_agent.tasks.boxes.annotations import read_annotations
 from render_agent.tasks.rooms import load_bundled_rooms
-from render_agent.tasks.scan_folders import find_scan
+from render_agent.tasks.scan_folders import LAYOUTS, find_scan
 from render_agent.tasks.vsibench import load_vsibench
 from render_agent.util.display import count_noun
 from render_agent.util.memory import available_memory
@@ -95,8 +95,10 @@ def _last_line(text: bytes) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def answer_probe(module: str, function: str, *arguments: str) -> None:
-    """Call a function and print its result as the last line, because libraries may print before it."""
+def main() -> None:
+    """Answer the probe of the command line: print the result of a function as the last line, as libraries may print too."""
+    die_with_parent(os.getppid())
+    module, function, *arguments = sys.argv[1:]
     try:
         reply = getattr(import_module(module), function)(*arguments)
     except RenderAgentError as error:
@@ -104,12 +106,6 @@ def answer_probe(module: str, function: str, *arguments: str) -> None:
     sys.stdout.write("\n" + json.dumps(reply) + "\n")
     sys.stdout.flush()
     os._exit(0)  # graphics libraries may crash while the interpreter shuts down
-
-
-def main() -> None:
-    """Answer the probe of the command line."""
-    die_with_parent(os.getppid())
-    answer_probe(*sys.argv[1:])
 
 
 MIN_FREE_GIB = 2.0  # free memory below which large scans do not fit
@@ -224,20 +220,16 @@ RENDER_SECONDS = 180.0  # timeout per renderer, which may have to compile kernel
 
 def renderer_checks() -> Iterator[Check]:
     """Check every renderer, the default first."""
-    names = registry.built_in("renderer")
-    yield from map(_renderer_check, names)
-
-
-def _renderer_check(name: str) -> Check:
-    answer = run_probe(__name__, "draw_once", name, seconds=RENDER_SECONDS)
-    default = name == DEFAULT_RENDERER
-    if answer.error is None:
-        return Check("renderers", name, True, _detail(answer, default), needed=default)
-    remedy = (
-        "reinstall: make setup" if default else f"use --renderer {DEFAULT_RENDERER}, the default"
-    )
-    remedy = "" if answer.explained else remedy
-    return Check("renderers", name, False, answer.error, remedy, needed=default)
+    for name in registry.built_in("renderer"):
+        is_default = name == DEFAULT_RENDERER
+        answer = run_probe(__name__, "draw_once", name, seconds=RENDER_SECONDS)
+        if answer.error is None:
+            yield Check("renderers", name, True, _detail(answer, is_default), needed=is_default)
+            continue
+        remedy = f"use --renderer {DEFAULT_RENDERER}, the default"
+        remedy = "reinstall: make setup" if is_default else remedy
+        remedy = "" if answer.explained else remedy
+        yield Check("renderers", name, False, answer.error, remedy, needed=is_default)
 
 
 def _detail(answer: ProbeResult, default: bool) -> str:
@@ -267,12 +259,10 @@ def draw_once(name: str) -> dict[str, Any]:
     figures = _kernels() if name == DEFAULT_RENDERER else {}
     renderer = make_renderer(name)
     figures["device"] = getattr(renderer, "device", "the CPU")
-    figures["first_seconds"], _ = _time_drawing(
-        lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48)
-    )
-    figures["seconds"], frame = _time_drawing(
-        lambda: renderer.draw(scene, Camera((0, 0, 0)), 64, 48)
-    )
+    for number in ("first_seconds", "seconds"):
+        start = time.perf_counter()
+        frame = renderer.draw(scene, Camera((0, 0, 0)), 64, 48)
+        figures[number] = time.perf_counter() - start
     middle = frame.colours[24, 32]
     if not np.array_equal(middle, colours[0]) or abs(frame.depth[24, 32] - 2) > 1e-2:
         raise RuntimeError(f"rendered the colour {middle.tolist()}, not {colours[0].tolist()}")
@@ -286,12 +276,6 @@ def _kernels() -> dict[str, Any]:
     folder = cache_folder()
     is_cached = folder is not None and any(folder.rglob("*.nbc"))
     return {"kernels": None if folder is None else str(folder), "compiled": is_cached}
-
-
-def _time_drawing(draw: Any) -> tuple[float, Any]:
-    start = time.perf_counter()
-    frame = draw()
-    return time.perf_counter() - start, frame
 
 
 BUNDLED = "small"
@@ -323,13 +307,8 @@ def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterato
     if probe:
         device, dtype = options.get("device") or AUTO, options.get("dtype") or AUTO
         for model in dict.fromkeys(local_models):
-            yield _model_check(model, device, dtype)
-
-
-def _model_check(model: str, device: str, dtype: str) -> Check:
-    """Test a model in a subprocess."""
-    answer = run_probe(__name__, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
-    return probe_check(model, answer.result, answer.error)
+            answer = run_probe(__name__, "probe_model", model, device, dtype, seconds=LOAD_SECONDS)
+            yield probe_check(model, answer.result, answer.error)
 
 
 def probe_check(model: str, result: Mapping[str, Any], error: str | None = None) -> Check:
@@ -400,9 +379,6 @@ def _why_not_reproducible(loaded: Any) -> str | None:
     return None
 
 
-DATASETS = ("scannet", "scannetpp", "arkitscenes")
-
-
 def data_checks(options: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of data; `options` may include questions, annotations and data set folders."""
     yield _rooms()
@@ -432,7 +408,7 @@ def _vsibench(options: Mapping[str, Any]) -> Iterator[Check]:
         questions = []
     else:
         yield Check("data", "VSI-Bench", True, count_noun(len(questions), "question"))
-    for dataset in DATASETS:
+    for dataset in LAYOUTS:
         if questions or options.get(dataset):
             yield _scans(dataset, options.get(dataset) or (), questions)
     if options.get("annotations"):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from render_agent.errors import UsageError, os_errors
-from render_agent.options import RunConfig, parse_options
+from render_agent.options import RunConfig, flag_of, parse_options
 from render_agent.report.comparison.runs_table import RunGroup
 from render_agent.report.sentences.facts import option_value
 from render_agent.runs.build import build
@@ -127,18 +127,16 @@ def _cells(plan: SweepFile, typed: Mapping[str, Any], output: Path) -> Iterator[
         for seed in seeds or [{}]:
             cell_options = {**options, **seed}
             if conflicts := sorted(cell_options.keys() & typed.keys()):
-                flag = f"--{conflicts[0].replace('_', '-')}"
-                raise UsageError(f"{flag} is set in the file ({truncate(row, 200)}). Omit it on the command line.")  # fmt: skip
+                raise UsageError(f"{flag_of(conflicts[0])} is set in the file ({truncate(row, 200)}). Omit it on the command line.")  # fmt: skip
             label = ", ".join([row, *([_label(seed)] if seed else [])])
             config = _config({**common, **cell_options, **typed}, label, output)
-            cell = SweepRun(label, config, row, options)
-            if duplicate := runs.get(cell.config.fingerprint):
+            if duplicate := runs.get(config.fingerprint):
                 raise UsageError(f"{truncate(duplicate, 200)} and {truncate(label, 200)} are the same run: they differ in no option that affects results")  # fmt: skip
             if label in labels:
                 raise UsageError(f"duplicate label {short_repr(label, 200)}")
             labels.add(label)
-            runs[cell.config.fingerprint] = label
-            yield cell
+            runs[config.fingerprint] = label
+            yield SweepRun(label, config, row, options)
 
 
 def _grid(grid: Mapping[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -168,7 +166,7 @@ def _options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: {forbidden[0]} cannot be set in a sweep file")
     try:
         return parse_options(by_name)
-    except (UsageError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except UsageError as error:
         raise UsageError(f"{where}: {short_repr(by_name)}: {error}") from error
 
 
