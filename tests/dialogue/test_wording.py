@@ -149,7 +149,7 @@ def test_wordings_have_the_same_keys_and_placeholders():
 def test_every_template_is_used():
     code = "".join(
         file.read_text()
-        for folder in ("dialogue", "views", "visibility", "agents", "beliefs", "runs")
+        for folder in ("dialogue", "views", "visibility", "agents", "parts", "runs")
         for file in (TREE / "render_agent" / folder).rglob("*.py")
     )
     for key in general().templates:
