@@ -32,6 +32,9 @@ ROUNDING = 1e-12  # standard errors below this are floating-point noise: all sce
 FloatArray = NDArray[np.float64]
 Ends = tuple[FloatArray, FloatArray]
 
+# By named mean: the questions that contribute to it, (…, scenes, types), and the types' weights, (…, types).
+Contributions = dict[str, tuple[FloatArray, FloatArray]]
+
 # A statistic of a sample in which scenes count as often as the weights (…, scenes) say; returns (…).
 Statistic = Callable[[FloatArray], FloatArray]
 
@@ -66,6 +69,7 @@ class Method(Protocol):
         types: Sequence[str],
         sums: FloatArray,  # sums of scores, (…, scenes, types)
         counts: FloatArray,  # numbers of questions, (…, scenes, types)
+        contributions: Contributions,
     ) -> dict[str, Spread]:
         """Return the spread of every named mean, task and type."""
         ...
@@ -183,24 +187,27 @@ class Jackknife:
     words = "jackknife over scenes"
 
     def spreads(
-        self, types: Sequence[str], sums: FloatArray, counts: FloatArray
+        self,
+        types: Sequence[str],
+        sums: FloatArray,
+        counts: FloatArray,
+        contributions: Contributions,
     ) -> dict[str, Spread]:
         total, number = sums.sum(axis=-2), counts.sum(axis=-2)
         without_scene = named_means(
             types, total[..., None, :] - sums, number[..., None, :] - counts
         )
+        left_out = np.nan_to_num(np.stack([without_scene[name] for name in contributions]))
+        has_questions = np.stack([part.sum(axis=-1) > 0 for part, _ in contributions.values()])
+        errors = np.sqrt(_jackknife(left_out, has_questions))
+        kurtosis = _kurtosis(left_out, has_questions)
         spreads: dict[str, Spread] = {}
-        for name, (type_counts, weight) in _contributions(types, counts).items():
-            has_questions = type_counts.sum(axis=-1) > 0
+        for index, (name, (type_counts, weight)) in enumerate(contributions.items()):
             if name == MICRO:  # one column: scenes are weighted by their number of questions
                 type_counts = type_counts.sum(axis=-1, keepdims=True)
                 weight = np.ones((*number.shape[:-1], 1))
-            left_out = np.nan_to_num(without_scene[name])
-            spreads[name] = StandardError(
-                np.sqrt(_jackknife(left_out, has_questions)),
-                _freedom(type_counts, weight),
-                _kurtosis(left_out, has_questions),
-            )
+            freedom = _freedom(type_counts, weight)
+            spreads[name] = StandardError(errors[index], freedom, kurtosis[index])
         return spreads
 
     def spread_of(self, statistic: Statistic, scenes: int) -> Spread:
@@ -214,10 +221,8 @@ class Jackknife:
 METHOD: Method = Jackknife()
 
 
-def _contributions(
-    types: Sequence[str], counts: FloatArray
-) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return for every named mean the questions that contribute to it, (…, scenes, types), and the types' weights."""
+def _contributions(types: Sequence[str], counts: FloatArray) -> Contributions:
+    """Return the questions that contribute to every named mean, and the types' weights."""
     number = counts.sum(axis=-2)
     indicators = np.eye(len(types)) * number[..., None, :]
     weights = named_means(
@@ -240,8 +245,8 @@ def estimates(
     Scenes without any question that contributes to a mean are not counted for it.
     """
     means = named_means(types, sums.sum(axis=-2), counts.sum(axis=-2))
-    spreads = METHOD.spreads(types, sums, counts)
     contributions = _contributions(types, counts)
+    spreads = METHOD.spreads(types, sums, counts, contributions)
     return {
         name: Estimate(
             np.asarray(mean),

@@ -229,7 +229,7 @@ class Percentile:
 class Bootstrap:
     words = "percentile bootstrap over scenes"
 
-    def spreads(self, types, sums, counts):
+    def spreads(self, types, sums, counts, contributions):
         random = np.random.default_rng(0)
         draws = [
             named_means(types, sums[rows].sum(0), counts[rows].sum(0))
