@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,7 +141,7 @@ def test_session_equals_the_run_of_a_policy_with_the_same_calls(tmp_path, type_i
     assert code == 0, err
 
     async def session():
-        async with Client(over_stdio(tmp_path / "mcp", *ids, "--sight-check", "off")) as client:
+        async with client_of(tmp_path / "mcp", tools="measure") as client:
             return await play(client)
 
     assert "session is over" in texts(run_in_thread(session()))
@@ -299,17 +300,16 @@ def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path):
 
 def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tmp_path):
     async def session():
-        options = ("--id", "0", "--id", "37", "--sight-check", "off")
-        async with Client(over_stdio(tmp_path, *options)) as client:
+        async with client_of(tmp_path / "whole") as client:
             await client.call_tool("start", {"id": "37"})
             await client.call_tool("answer", {"answer": "B", "done": True})
             await client.call_tool("start", {"id": "0"})
             await client.call_tool("look", {"rotation_angle_degrees": 30})
-            lock = (folders(tmp_path)[0] / "run.lock").read_text()
-            os.kill(int(lock.split()[1]), signal.SIGKILL)
+            # What is on disk now is what a killed server leaves.
+            shutil.copytree(tmp_path / "whole", tmp_path / "killed")
 
     run_in_thread(session())
-    (folder,) = folders(tmp_path)
+    (folder,) = folders(tmp_path / "killed")
     run = RunData(folder)
     states = {state.id: (len(state.turns), state.status) for state in run.states}
     assert states == {"0": (1, "active"), "37": (1, "answered")}
@@ -318,7 +318,7 @@ def test_show_gives_the_score_of_a_killed_session_without_its_clients_options(tm
     assert figure(score) in invoke("show", folder)
     invoke("diagnose", folder)
     invoke("report", folder)
-    invoke("ls", "--runs", tmp_path)
+    invoke("ls", "--runs", tmp_path / "killed")
     facts = {"Temperature", "Seed", "Thinking", "New tokens"}
     assert not facts & request_facts(RunData(folder).config, {}).keys()
     assert json.loads(invoke("show", folder, "--json"))["counts"]["answered"] == 1
@@ -383,34 +383,6 @@ def http_process(output, *options):
             process.communicate(timeout=60)
 
 
-@contextlib.contextmanager
-def http_server(output, *options):
-    """Start a server over HTTP; yield its URL and token."""
-    with http_process(output, *options) as (_, *address):
-        yield address
-
-
-def test_concurrent_sessions_over_http(tmp_path):
-    async def session(url):
-        async with Client(url) as first, Client(url) as second:
-            for client in (first, second):
-                await client.call_tool("start", {"id": "37"})
-            await first.call_tool("look", {"rotation_angle_degrees": 30})
-            await second.call_tool("answer", {"answer": "A", "done": True})
-            await first.call_tool("answer", {"answer": "B", "done": True})
-            await second.call_tool("start", {"id": "0"})
-
-    ids = ["--id", "37", "--id", "0", "--sight-check", "off"]
-    with http_server(tmp_path, *ids) as (url, token):
-        run_in_thread(session(f"{url}?token={token}"))
-    runs = [RunData(folder) for folder in folders(tmp_path)]
-    states = [{state.id: (state.status, len(state.turns)) for state in run.states} for run in runs]
-    assert {"37": ("answered", 2), "0": ("active", 0)} in states
-    assert {"37": ("answered", 1), "0": ("failed", 0)} in states
-    assert len(states) == 2
-    assert {run.record["engine"]["client"]["transport"] for run in runs} == {"http"}
-
-
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -419,7 +391,7 @@ INITIALIZE = {
 
 
 def test_http_requires_the_token_and_a_local_origin(tmp_path):
-    with http_server(tmp_path, "--id", "0") as (url, token):
+    with http_process(tmp_path, "--id", "0") as (_, url, token):
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
         both = {"Accept": "application/json, text/event-stream"}
         bearer = {"Authorization": f"Bearer {token}"}
@@ -463,7 +435,7 @@ def test_interrupted_server_records_the_session(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopped_http_server_completes_its_sessions(tmp_path, number, code):
+def test_stopped_http_server_completes_its_concurrent_sessions(tmp_path, number, code):
     """Clients that stay connected, with a question answered or in progress, do not keep a session open."""
     ids = ["--id", "0", "--id", "37", "--sight-check", "off"]
     with http_process(tmp_path, *ids) as (process, url, token):
@@ -472,17 +444,21 @@ def test_stopped_http_server_completes_its_sessions(tmp_path, number, code):
             async with Client(f"{url}?token={token}") as first, Client(f"{url}?token={token}") as second:  # fmt: skip
                 for client in (first, second):
                     await client.call_tool("start", {"id": "37"})
-                    await client.call_tool("answer", {"answer": "B", "done": True})
-                await second.call_tool("start")
+                await first.call_tool("look", {"rotation_angle_degrees": 30})
+                await second.call_tool("answer", {"answer": "A", "done": True})
+                await first.call_tool("answer", {"answer": "B", "done": True})
+                await second.call_tool("start", {"id": "0"})
                 process.send_signal(number)
                 assert await anyio.to_thread.run_sync(process.wait, 60) == code
 
         run_in_thread(session())
-    statuses = []
+    states = []
     for folder in folders(tmp_path):
         run = RunData(folder)
         assert (folder / "questions.jsonl").is_file()
         assert run.saved_results["counts"]["answered"] == 1
-        statuses.append({state.id: str(state.status) for state in run.states})
-    assert {"37": "answered", "0": "active"} in statuses
-    assert {"37": "answered", "0": "failed"} in statuses
+        assert run.record["engine"]["client"]["transport"] == "http"
+        states.append({state.id: (str(state.status), len(state.turns)) for state in run.states})
+    assert {"37": ("answered", 2), "0": ("active", 0)} in states
+    assert {"37": ("answered", 1), "0": ("failed", 0)} in states
+    assert len(states) == 2
