@@ -27,8 +27,9 @@ STEPS = ({"rotation_angle_degrees": 40, "forward_meters": 0.3}, {"view": "top"},
 class Experiment:
     """A folder of runs over the same questions, and the undisturbed run."""
 
-    def __init__(self, folder, words, undisturbed=None):
+    def __init__(self, folder, words, undisturbed=None, type_in=None):
         self.folder, self.words, self.undisturbed = folder, words, undisturbed
+        self.type_in = type_in
         self.output, self.note = folder / "runs", folder / "note"
         self.output.mkdir(parents=True)
         self.environment = {**os.environ, "PYTHONPATH": str(TREE), "NO_COLOR": "1"}
@@ -45,14 +46,20 @@ class Experiment:
             env=self.environment,
         )
 
-    def run(self, *words, code, message="", **fault):
-        """Run the program, by default a new run, and check its exit code."""
-        with self.start(*words, **fault) as process:
+    def run(self, code, message="", **fault):
+        """Run the program in a process and check its exit code."""
+        with self.start(**fault) as process:
             output, _ = process.communicate(timeout=300)
         assert process.returncode == code, output
         assert re.search(message, output), output
         assert "Traceback" not in output
         return output
+
+    def resume(self):
+        """Resume the run, or start it if it left no folder, in this process; return the exit code and stderr."""
+        words = ["--continue", "recent"] if list_runs(self.output) else self.words
+        code, _, err = self.type_in(*words, "--output", self.output, folder=self.folder)
+        return code, err
 
     def lines(self):
         logs = [path / "turns.jsonl" for path in list_runs(self.output)]
@@ -61,8 +68,8 @@ class Experiment:
     def resume_and_compare(self):
         """Resume the run and compare it with the undisturbed one: nothing is lost."""
         before = self.lines()
-        runs = list_runs(self.output)
-        self.run(*(["--continue", "recent"] if runs else []), code=0)
+        code, err = self.resume()
+        assert code == 0, err
         assert self.lines()[: len(before)] == before
         self.compare()
 
@@ -102,9 +109,9 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.fixture
-def experiment(undisturbed, tmp_path):
+def experiment(undisturbed, tmp_path, type_in):
     original, _ = undisturbed
-    return Experiment(tmp_path / "experiment", original.words, original.undisturbed)
+    return Experiment(tmp_path / "experiment", original.words, original.undisturbed, type_in)
 
 
 @pytest.fixture
@@ -170,8 +177,9 @@ def test_second_process_is_refused_and_changes_nothing(experiment, random_event)
         while not experiment.note.exists() and time.monotonic() < until:
             time.sleep(0.02)
         before = experiment.lines()
-        fault |= {"at": 10**9}
-        experiment.run("--continue", "recent", code=1, message=f"process {first.pid} ", **fault)
+        code, err = experiment.resume()
+        assert code == 1
+        assert f"process {first.pid} " in err
         assert experiment.lines() == before
         go.touch()
         first.communicate(timeout=300)
@@ -191,12 +199,14 @@ def test_moved_folder_stops_the_run(experiment, random_event):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "times"), [("crash", 1), ("crash", 10**6), ("no memory", 1)])
-def test_renderer_crash_loses_no_turn(experiment, random_event, how, times):
+def test_renderer_crash_loses_no_turn(experiment, monkeypatch, how, times):
     site = install(experiment.folder / "site")
     fault = {"how": how, "times": times, "at": 3, "folder": str(experiment.folder)}
     experiment.environment["PYTHONPATH"] += os.pathsep + str(site)
     experiment.words = [*experiment.words, "--renderer", "crashing"]
     experiment.environment["CRASHING_RENDERER"] = json.dumps(fault)
     experiment.run(code=0 if (how, times) == ("crash", 1) else 1)
-    experiment.environment["CRASHING_RENDERER"] = json.dumps(fault | {"times": 0})
+    monkeypatch.setenv("CRASHING_RENDERER", json.dumps(fault | {"times": 0}))
+    monkeypatch.setenv("PYTHONPATH", experiment.environment["PYTHONPATH"])
+    monkeypatch.syspath_prepend(site)
     experiment.resume_and_compare()
