@@ -13,6 +13,7 @@ from render_agent.dialogue.chat import Message, Piece
 from render_agent.dialogue.parsing.tool_calls import call_text
 from render_agent.dialogue.tokens import Tokens
 from render_agent.engines.engine import Reply, Request
+from render_agent.engines.remote.api_error import ApiError
 from render_agent.engines.remote.chat_api import (
     ChatApi,
     Fields,
@@ -201,12 +202,16 @@ class GenerateContent(ChatApi):
         return line["key"], 200, line.get("response") or error
 
     def read(self, body: Any, request: Request) -> Reply | None:
-        """Parse a response: its first candidate, or the reason why the prompt was blocked."""
+        """Parse the first candidate of a response. Raises ApiError if the prompt was blocked."""
         candidates = mappings(mapping(body).get("candidates"))
-        is_blocked = bool(mapping(mapping(body).get("promptFeedback")).get("blockReason"))
-        if not candidates and not is_blocked:
+        reason = mapping(mapping(body).get("promptFeedback")).get("blockReason")
+        if not candidates and reason:
+            raise ApiError(
+                "blocked", 400, f"the prompt was blocked by the content filter: {reason}"
+            )
+        if not candidates:
             return None
-        candidate = candidates[0] if candidates else {}
+        candidate = candidates[0]
         parts = mappings(mapping(candidate.get("content")).get("parts"))
         texts: dict[bool, list[str]] = {True: [], False: []}
         calls = []
@@ -223,7 +228,6 @@ class GenerateContent(ChatApi):
             [candidate.get("finishReason")],
             _tokens(mapping(body.get("usageMetadata"))),
             blocks=[tuple(parts) if is_opaque else ()],
-            is_filtered=is_blocked,
         )
 
 

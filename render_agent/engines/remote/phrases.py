@@ -123,8 +123,9 @@ class Meaning(Enum):
     NO_MODEL = (
         Fault.REJECTED,
         "check --model",
-        r"\bmodel\W{1,3}(?:\S{1,100} )?(?:(?:does not|doesn't|not) exist|(?:is )?not found)",
+        r"\bmodels?\W{1,3}(?:\S{1,100} )?(?:(?:does not|doesn't|not) exist|(?:is )?not found)",
         "not a valid model",
+        "unexpected model name",
         r"(?:invalid|unknown|no such) model(?: name\b| id\b|[:\"'.]|$)",
     )
     REQUEST_TOO_LARGE = (Fault.TOO_LONG, "", "request.?too.?large")
@@ -241,7 +242,7 @@ FINISH_REASONS: Mapping[str, End] = {
         End.FILTER: "content_filter content_filtered safety recitation prohibited_content blocklist spii image_safety"
         " image_recitation image_prohibited_content model_armor refusal sensitive guardrail_intervened",
         End.FAULT: "error abort aborted cancelled canceled failed network_error server_error timeout"
-        " insufficient_system_resource",
+        " insufficient_system_resource pause_turn missing_thought_signature",
         # The last ones announce calls that the server did not parse; Ollama sends `load` and `unload`.
         End.FAULT_IF_EMPTY: "other unknown finish_reason_unspecified incomplete in_progress queued load unload"
         " tool_calls function_call tool_use",

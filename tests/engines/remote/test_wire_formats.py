@@ -336,7 +336,6 @@ def test_paused_reply_is_continued():
 @pytest.mark.parametrize(
     ("body", "text", "event"),
     [
-        ({"promptFeedback": {"blockReason": "SAFETY"}}, "", CONTENT_FILTER),
         ({"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}, "", CONTENT_FILTER),
         (
             {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "look("}]},
@@ -344,12 +343,32 @@ def test_paused_reply_is_continued():
             None,
         ),
     ],
-    ids=["prompt", "reply", "malformed call"],
+    ids=["reply", "malformed call"],
 )
 def test_gemini_reply_without_content_gives_its_text_and_event(body, text, event):
     body["usageMetadata"] = {"promptTokenCount": 3}
     reply = APIS["gemini"].read(body, Request("q", 0, [], load_random_image))
     assert (reply.text, reply.events) == (text, (event,) if event else ())
+
+
+def test_prompt_that_gemini_blocks_is_no_reply():
+    body = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}}
+    with pytest.raises(ApiError) as caught:
+        APIS["gemini"].read(body, Request("q", 0, [], load_random_image))
+    assert caught.value.fault is Fault.FILTERED
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("anthropic", {"type": "message", "content": [{"type": "text", "text": "a"}], "stop_reason": "pause_turn"}),
+        ("anthropic", {"type": "message", "content": [], "stop_reason": "tool_use"}),
+        ("gemini", {"candidates": [{"finishReason": "MISSING_THOUGHT_SIGNATURE"}]}),
+        ("responses", {"output": [], "status": "queued"}),
+    ],
+)  # fmt: skip
+def test_reply_that_the_server_did_not_complete_is_none(name, body):
+    assert APIS[name].read(body, Request("q", 0, [], load_random_image)) is None
 
 
 @pytest.mark.parametrize(
@@ -381,6 +400,7 @@ MINUTE = "You exceeded your current quota, please check your plan and billing de
         (500, "oops", {"x-should-retry": "false"}, Fault.REQUEST),
         (401, "invalid x-api-key", {}, Fault.REJECTED),
         (404, "model: made", {}, Fault.REJECTED),
+        (400, "GenerateContentRequest.model: unexpected model name format", {}, Fault.REJECTED),
         (400, "the image was not found", {}, Fault.REQUEST),
         (400, "invalid model output", {}, Fault.REQUEST),
         (400, "prompt is too long", {}, Fault.TOO_LONG),
