@@ -39,7 +39,7 @@ SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}  # per unit
 # Base classes of the exceptions of the SDKs, of their HTTP libraries and of Python.
 TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError"}
 CONNECTION_ERRORS = {"APIConnectionError", "RequestError", "OSError", "EndOfStream"}
-UNCONNECTED = {"ConnectError", "ConnectionRefusedError", "gaierror"}  # before anything was sent
+UNCONNECTED = {"ConnectError", "ConnectTimeout", "ConnectionRefusedError", "gaierror"}
 SDKS = ("openai", "anthropic", "google", "httpx", "httpx2")
 
 
@@ -79,7 +79,7 @@ class ApiError(Exception):
                 status = response.status_code
                 return cls(f"status {status}", status, response.text, response.headers)
         if names & TIMEOUTS:
-            return cls("timeout", failure="timeout")
+            return cls("timeout", failure="unreachable" if names & UNCONNECTED else "timeout")
         if own := next(filter(_is_own, chain), None):
             raise own
         if not names & CONNECTION_ERRORS:

@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 
 REQUESTS_PER_SERVER = 64  # concurrent requests per server if `--batch-size` is auto
 MAX_IMAGE_CACHE_BYTES = 512 << 20  # encoded images
+TIMEOUT_RETRIES = 2  # after as many timeouts of minutes, a server is taken to hang
 MIN_CONTEXT = 512  # prompt tokens; no server truncates shorter prompts
 INITIAL_DELAY_SECONDS = 0.5  # before the first retry, doubled for each further one
 MAX_DELAY_SECONDS = 30.0  # unless the server states a longer time
@@ -231,7 +232,7 @@ class RemoteEngine:
                     continue
                 if error.fault is Fault.FILTERED:
                     events.append(CONTENT_FILTER)
-                elif error.fault.is_temporary and retries < api.options.retries:
+                elif error.fault.is_temporary and retries < self._max_retries(error):
                     events.append("retried")
                     await self._back_off(server, error, request, retries)
                     retries += 1
@@ -247,6 +248,10 @@ class RemoteEngine:
             seconds = time.perf_counter() - started_at
             all_events = (*adapted, *answer.events)
             return replace(answer, seconds=seconds, batch_size=running, events=all_events)
+
+    def _max_retries(self, error: ApiError) -> int:
+        retries: int = self.api.options.retries
+        return min(retries, TIMEOUT_RETRIES) if error.failure == "timeout" else retries
 
     def _read(self, text: str, request: Request, endpoint: Endpoint) -> Reply:
         """Parse the body of a response. Raises ApiError if it is not a complete reply."""

@@ -255,6 +255,14 @@ def test_permanent_fault_fails_only_its_request(create, fault, attempts):
     assert other.text == "question 6"
 
 
+def test_hung_server_is_not_asked_for_hours(create):
+    server = create(StubServer, chat_answers(first_text), ["stall"] * 9)
+    engine = create(engine_over, server, retries=8, timeout=0.2)
+    (reply,) = engine.generate([ask(5)])
+    assert "timeout" in reply.error
+    assert len(server.bodies) == 3
+
+
 @pytest.mark.parametrize(("status", "attempts"), [(500, 2), (400, 1)])
 def test_server_is_abandoned_after_consecutive_failures(create, status, attempts):
     server = create(StubServer, lambda *_: (status, {}, b"broken"))
