@@ -62,7 +62,7 @@ class RunConfig:
     ply: str | None = _questions(
         None, "Ask one question about this scan (PLY, GLB, OBJ …).", metavar="FILE", path="always"
     )
-    question: str | None = _questions(None, "The question to ask.", metavar="TEXT")
+    question: str | None = _questions(None, "The question to ask.")
     up: Up = _questions(  # noqa: RUF009
         AUTO,
         "Up axis of the scan files; auto reads it from the file, else assumes z.",
@@ -75,7 +75,7 @@ class RunConfig:
         choices=(AUTO, *get_args(Unit)),
     )
     option: tuple[str, ...] = _questions(
-        (), 'A choice of the question, e.g. "A. left". Repeatable.', metavar="TEXT"
+        (), 'A choice of the question, e.g. "A. left". Repeatable.'
     )
     benchmark: str = _questions(
         VSIBENCH,
@@ -129,7 +129,7 @@ class RunConfig:
         "Run even if scans are missing; their questions are MISSING, and every score has a caveat.",
     )
     limit: int | None = _questions(
-        None, "Run at most N questions; results are marked PARTIAL.", metavar="N", minimum=1
+        None, "Run at most N questions; results are marked PARTIAL.", minimum=1
     )
     type: tuple[str, ...] = _questions((), "Only this question type. Repeatable.", metavar="TYPE")
     dataset: tuple[str, ...] = _questions(
@@ -187,7 +187,6 @@ class RunConfig:
         "warn",
         "Check before the run that the model behind a server or an MCP client reads two test images: warn of a failure,"
         " require a pass, or off.",
-        metavar="off|warn|require",
         choices=("off", "warn", "require"),
         free=True,
     )
@@ -201,14 +200,11 @@ class RunConfig:
     device: str = _engine(
         AUTO, "Device of the model: auto, cpu, cuda, cuda:1 …", metavar="NAME", local=True
     )
-    tensor_parallel: int = _engine(
-        1, "GPUs that share one model.", minimum=1, metavar="N", local=True
-    )
+    tensor_parallel: int = _engine(1, "GPUs that share one model.", minimum=1, local=True)
     max_model_len: int | None = _engine(
         None,
         "Token limit of a dialogue; a question that exceeds it fails.",
         minimum=1,
-        metavar="N",
         local=True,
     )
     engine_option: tuple[str, ...] = _engine(
@@ -223,7 +219,6 @@ class RunConfig:
         None,
         "Token limit of thinking per turn, in addition to the reply; longer thinking is cut off.",
         minimum=0,
-        metavar="N",
     )
     reproducible: str = _engine(
         AUTO,
@@ -263,9 +258,7 @@ class RunConfig:
         metavar="LIST",
         separator=",",
     )
-    workers: int = _speed(
-        1, "Processes that share the questions, by scene.", minimum=1, metavar="N"
-    )
+    workers: int = _speed(1, "Processes that share the questions, by scene.", minimum=1)
     ray: str | None = _speed(
         None,
         "Ray cluster for the workers (default: this machine).",
@@ -354,7 +347,6 @@ class RunConfig:
     confidence: str = _dialogue(
         "off",
         "Ask for the confidence in the answer so far, from 0 to 100, in every reply.",
-        metavar="on|off",
         choices=("on", "off"),
     )
     start: str = _dialogue(
@@ -443,11 +435,6 @@ class RunConfig:
         """The values of `--up` and `--unit`; auto for the bundled rooms, whose frame is known."""
         bundled = self.benchmark == ROOMS and self.ply is None
         return (AUTO, AUTO) if bundled else (self.up, self.unit)
-
-    @property
-    def asks_vsibench(self) -> bool:
-        """True if the questions are from VSI-Bench."""
-        return self.benchmark == VSIBENCH
 
     @property
     def partial(self) -> bool:

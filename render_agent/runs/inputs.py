@@ -29,7 +29,7 @@ from render_agent.tasks.input_files import (
     annotation_files,
     scan_paths,
 )
-from render_agent.tasks.selection import question_files, undivided_questions
+from render_agent.tasks.selection import question_files
 from render_agent.util.display import first_names
 from render_agent.util.file_digests import digests_of, sha256
 
@@ -231,11 +231,6 @@ def question_inputs(record: Mapping[str, Any], state: QuestionState) -> Question
     names = [*map(str, scan_paths(question.scan)), *of_older_run]
     files = {name: scans[name] for name in names if name in scans}
     return QuestionInputs(text, files | (scan_files_of(state.turns[0]) if state.turns else {}))
-
-
-def selection(config: RunConfig) -> list[str]:
-    """Return the ids of all questions of the undivided run that a shard (`--shard`) is part of."""
-    return [question.id for question in undivided_questions(config)]
 
 
 # Keys of the engine in `config.json`: the machines of a reproducible run, whose replies are identical only on the same type of

@@ -40,7 +40,9 @@ def merge_shards(output: Path, shards: Sequence[RunData]) -> tuple[Path, dict[st
     the next merge of the same shards removes what a killed one left.
     """
     config = _common_options(shards)
-    questions = _in_order([question for shard in shards for question in shard.questions])
+    questions = [question for shard in shards for question in shard.questions]
+    if all(question.id.isdecimal() for question in questions):  # as in VSI-Bench
+        questions.sort(key=lambda question: int(question.id))
     _check_inputs(shards)
     _check_coverage(shards)
     for shard in shards:
@@ -175,13 +177,6 @@ def _common_options(shards: Sequence[RunData]) -> RunConfig:
     return configs[0]
 
 
-def _in_order(questions: list[Question]) -> list[Question]:
-    """Sort questions by id if all ids are numbers, as in VSI-Bench."""
-    if all(question.id.isdecimal() for question in questions):
-        return sorted(questions, key=lambda question: int(question.id))
-    return questions
-
-
 def _join_hashes(hashes_of_shards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the hashes of all shards, section by section."""
     result: dict[str, Any] = {}
@@ -197,14 +192,10 @@ def _copy_images(source: Path, target: Path) -> None:
         destination = target / image.relative_to(source)
         check_inside(source, image)
         with os_errors(RunLogError, f"copy {image} to {destination}"):
+            if destination.exists():  # for example, the opening image of a scene in two shards
+                continue
             destination.parent.mkdir(parents=True, exist_ok=True)
-            _link_or_copy(image, destination)
-
-
-def _link_or_copy(image: Path, destination: Path) -> None:
-    if destination.exists():  # for example, the opening image of a scene in two shards
-        return
-    try:
-        os.link(image, destination)
-    except OSError:  # another disk, or no support for hard links
-        shutil.copyfile(image, destination)
+            try:
+                os.link(image, destination)
+            except OSError:  # another disk, or no support for hard links
+                shutil.copyfile(image, destination)

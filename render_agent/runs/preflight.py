@@ -16,12 +16,12 @@ from render_agent.extras import require
 from render_agent.render.make_renderer import check_renderer
 from render_agent.runs.build import Parts
 from render_agent.runs.conflicts import refuse_fixed_views
-from render_agent.runs.inputs import QUESTIONS, changed_error, refuse_changed
+from render_agent.runs.inputs import changed_error, refuse_changed
 from render_agent.runs.read import RunData
 from render_agent.runs.workers.cluster import check_ray
 from render_agent.scans.formats.readers import require_readers
 from render_agent.tasks.ground_truth import check_own_boxes
-from render_agent.tasks.selection import is_question_file, question_files
+from render_agent.tasks.selection import is_question_file
 from render_agent.util.display import format_bytes
 from render_agent.visibility.start_pose import parse_start
 
@@ -150,18 +150,6 @@ def _provided_parts(
         "scripted policy"
     ):
         yield "scripted policy", parts.model_name
-
-
-def check_questions(folder: RunData, content: bytes | None = None) -> None:
-    """Raise SetupError if the questions of a run are not those that it started with."""
-    if content is None:
-        if folder.changed_questions is not None:
-            raise changed_error(folder.changed_questions.name, "question file", folder.name)
-    elif folder.recorded.get(QUESTIONS, digest := hashlib.sha256(content).hexdigest()) != digest:
-        raise SetupError(
-            f"the questions that the options of {folder.name} select are not those that it started with. Restore"
-            f" {', '.join(map(str, question_files(folder.config)))}, or start a new run."
-        )
 
 
 # Bytes per pixel of a stored image; views of textured scans take about 0.3, maps 0.9.

@@ -26,7 +26,7 @@ from render_agent.engines.prices import find_price
 from render_agent.engines.remote.batch_jobs import BatchJobs
 from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.engines.sight_check import CheckServers, check_servers
-from render_agent.errors import UsageError
+from render_agent.errors import SetupError, UsageError
 from render_agent.options import AUTO, CHANGEABLE, OPTIONS, RunConfig, absolute_paths, flag_of
 from render_agent.runs.build import (
     MakeViews,
@@ -40,11 +40,11 @@ from render_agent.runs.cost.budget import Budget, check_max_cost, price_of
 from render_agent.runs.inputs import (
     QUESTIONS,
     add_machine,
+    changed_error,
     check_loaded,
     input_hashes,
     machine_note,
     refuse_replaced,
-    selection,
     selection_inputs,
 )
 from render_agent.runs.log.caveats import question_notes, scene_kinds
@@ -55,7 +55,6 @@ from render_agent.runs.phase_controller import Failures, Observer, PhaseControll
 from render_agent.runs.preflight import (
     check_continued,
     check_new,
-    check_questions,
     check_sight,
     packages,
     prompt_digest,
@@ -65,6 +64,7 @@ from render_agent.runs.run_part import after_turn
 from render_agent.runs.turn import TurnTaker
 from render_agent.runs.workers.driver import dispatch
 from render_agent.scans.cache import SceneCache
+from render_agent.tasks.selection import question_files, undivided_questions
 from render_agent.util.display import stage
 from render_agent.util.interrupts import reraise
 from render_agent.util.reasons import short_repr
@@ -307,11 +307,16 @@ def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> Parts:
 def _continued_questions(folder: RunData) -> list[Question]:
     """Return the questions of a run, selected again if it was killed before they were written."""
     if folder.has_questions:
-        questions = folder.questions
-        check_questions(folder)
-    else:
-        questions = folder.parts.questions()
-        check_questions(folder, questions_text(questions))
+        if folder.changed_questions is not None:
+            raise changed_error(folder.changed_questions.name, "question file", folder.name)
+        return folder.questions
+    questions = folder.parts.questions()
+    digest = hashlib.sha256(questions_text(questions)).hexdigest()
+    if folder.recorded.get(QUESTIONS, digest) != digest:
+        raise SetupError(
+            f"the questions that the options of {folder.name} select are not those that it started with. Restore"
+            f" {', '.join(map(str, question_files(folder.config)))}, or start a new run."
+        )
     return questions
 
 
@@ -360,7 +365,11 @@ def record(
             **(parts.recorded or input_hashes(parts, questions, engine)),
         },
         "price": to_plain(parts.price),
-        **({} if config.shard is None else {"selection": selection(config)}),
+        **(
+            {}
+            if config.shard is None
+            else {"selection": [q.id for q in undivided_questions(config)]}
+        ),
     }
 
 

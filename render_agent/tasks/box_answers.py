@@ -59,6 +59,9 @@ METRES = {"meters": 1.0, "centimeters": 0.01, "feet": 0.3048}  # unit in a quest
 
 UNIT = re.compile(rf"(?<=in )(square )?({'|'.join(METRES)})\b")  # the unit in a question's text
 
+# Bounded, because the pattern would otherwise take quadratic time in the length of a question.
+NEAREST_LIST = r"of these objects \((.{1,1000})\) is the closest"
+
 # Thresholds for an unambiguous answer.
 MIN_LEAD_METRES = 0.15  # margin between the closest and the second closest option
 MARGIN_DEGREES = 15.0  # minimum difference between an angle and the border between two directions
@@ -98,21 +101,17 @@ def are_apart(question: Question, facts: Facts, subjects: list[str]) -> bool:
     return not boxes or _min_distance(*boxes) >= MIN_DISTANCE_METRES
 
 
-def nearest(
-    question: Question, facts: Facts, subjects: list[str], choices: Sequence[str] = ()
-) -> str | None:
+def nearest(question: Question, facts: Facts, subjects: list[str]) -> str | None:
     """Return the letter of the option nearest to an object; its name if the question has no options."""
     boxes = _boxes_of(facts, subjects)
-    distances = _distances(question, facts, boxes[0], choices) if boxes else {}
+    distances = _distances(question, facts, boxes[0]) if boxes else {}
     return min(distances, key=lambda letter: distances[letter]) if distances else None
 
 
-def has_lead(
-    question: Question, facts: Facts, subjects: list[str], choices: Sequence[str] = ()
-) -> bool:
+def has_lead(question: Question, facts: Facts, subjects: list[str]) -> bool:
     """Return True if the nearest option is clearly nearer than the next one."""
     boxes = _boxes_of(facts, subjects)
-    distances = sorted(_distances(question, facts, boxes[0], choices).values()) if boxes else []
+    distances = sorted(_distances(question, facts, boxes[0]).values()) if boxes else []
     return len(distances) < 2 or distances[1] - distances[0] >= MIN_LEAD_METRES
 
 
@@ -175,14 +174,14 @@ def _in_unit(
     return f"{metres / METRES[unit] ** power:.{0 if unit == 'centimeters' else digits}f}"
 
 
-def _distances(
-    question: Question, facts: Facts, target: Sequence[OrientedBox], choices: Sequence[str]
-) -> dict[str, float]:
+def _distances(question: Question, facts: Facts, target: Sequence[OrientedBox]) -> dict[str, float]:
     """Return the distance in metres from an object to each option with known boxes.
 
-    Keys are letters; names if the question has no options.
+    Keys are letters; names if the question has no options but lists them.
     """
-    texts = options_by_letter(question.options) or {name.strip(): name.strip() for name in choices}
+    listed = re.search(NEAREST_LIST, question.text)
+    names = [name.strip() for name in listed[1].split(",")] if listed else []
+    texts = options_by_letter(question.options) or dict(zip(names, names, strict=True))
     return {
         letter: _min_distance(boxes, target)
         for letter, name in texts.items()

@@ -10,6 +10,7 @@ from render_agent.dialogue.answer import options_by_letter
 from render_agent.dialogue.question import Question
 from render_agent.tasks.box_answers import (
     DIRECTION_NAMES,
+    NEAREST_LIST,
     are_apart,
     count_objects,
     direction,
@@ -20,7 +21,6 @@ from render_agent.tasks.box_answers import (
     object_distance,
     room_area,
 )
-from render_agent.tasks.ground_truth import Facts
 from render_agent.tasks.question_type import QuestionType
 
 # Bounded, because the patterns would otherwise take cubic time in the length of a question.
@@ -32,8 +32,6 @@ ROUTE_PATTERN = (
     r"(?:beginning at|facing|navigate to|until) the (.{1,100}?)"
     r"(?=(?: and)? facing | and to |\. |,| is on your|\?| \d\.|$)"
 )
-NEAREST_LIST = rf"of these objects \({_LIST}\) is the closest"
-
 _DRAFTS = "render_agent_lab.room_generator.questions."
 
 DIRECTION = "object_rel_direction"  # task that consists of the types of relative direction
@@ -47,19 +45,6 @@ def _route_parts(answer: str) -> list[str]:
     """Return every turn and the number of turns, which counts more, so that routes with several turns are chosen more often."""
     turns = answer.split(", ")
     return [*turns, *[f"{len(turns)} turns"] * max(1, 6 - 3 * len(turns))]
-
-
-def _listed(question: Question) -> list[str]:
-    match = re.search(NEAREST_LIST, question.text)
-    return match[1].split(",") if match else []
-
-
-def _nearest(question: Question, facts: Facts, subjects: list[str]) -> str | None:
-    return nearest(question, facts, subjects, _listed(question))
-
-
-def _has_lead(question: Question, facts: Facts, subjects: list[str]) -> bool:
-    return has_lead(question, facts, subjects, _listed(question))
 
 
 def exchange_names(question: Question, names: list[str]) -> str | None:
@@ -151,8 +136,8 @@ RELATIVE_DISTANCE = QuestionType(
     subjects=rf"of these objects \(.{{1,1000}}\) is the closest to the {_NAME}\?",
     choices=NEAREST_LIST,
     find_names=lambda question: list(options_by_letter(question.options).values()),
-    solve=_nearest,
-    is_clear=_has_lead,
+    solve=nearest,
+    is_clear=has_lead,
     reorder=_reverse_list,
     generator=f"{_DRAFTS}measures:nearest_of_four",
 )

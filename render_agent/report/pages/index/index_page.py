@@ -12,7 +12,7 @@ from msgspec import structs
 from render_agent import registry
 from render_agent.dialogue.state import STATUS_LABELS, QuestionState, Status
 from render_agent.errors import UsageError
-from render_agent.options import RunConfig
+from render_agent.options import VSIBENCH, RunConfig
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.elapsed_time import elapsed_by_turn
 from render_agent.report.pages.page import frame, write_page
@@ -144,7 +144,7 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
 
 def _benchmark(config: RunConfig) -> str:
     name = Path(config.benchmark).name
-    return f"{name}, {config.subset}" if config.asks_vsibench else name
+    return f"{name}, {config.subset}" if config.benchmark == VSIBENCH else name
 
 
 def _head(run: RunData) -> dict[str, Any]:
