@@ -32,11 +32,17 @@ class _Aggregation(Struct):
     segGroups: list[_Group]
 
 
+def segments_file(aggregation: Path) -> Path:
+    """Return the path of the segmentation that a SCENE.aggregation.json refers to."""
+    return aggregation.with_name(
+        aggregation.name.removesuffix(AGGREGATION_SUFFIX) + SEGMENTS_SUFFIX
+    )
+
+
 def instance_files(scan: Path) -> tuple[Path, ...]:
     """Return the two label files of a scan, segments first; () unless both exist."""
-    scene = scan.name.removesuffix(MESH_SUFFIX)
-    names = f"{scene}{SEGMENTS_SUFFIX}", f"{scene}{AGGREGATION_SUFFIX}"
-    files = tuple(scan.with_name(name) for name in names)
+    aggregation = scan.with_name(scan.name.removesuffix(MESH_SUFFIX) + AGGREGATION_SUFFIX)
+    files = segments_file(aggregation), aggregation
     has_labels = scan.name.endswith(MESH_SUFFIX) and all(file.is_file() for file in files)
     return files if has_labels else ()
 
@@ -50,36 +56,24 @@ def read_instances(
         return None
     instances = np.full(vertices, -1, np.int32)
     try:
-        for number, (_, members) in enumerate(_read_groups(files[0], files[1], vertices)):
+        for number, (_, members) in enumerate(read_groups(files[1], vertices)):
             instances[members] = number
     except (OSError, ValueError) as error:
         raise SceneError(f"cannot read the instance labels of {scan}: {error}") from error
     return instances
 
 
-def segments_file(aggregation: Path) -> Path:
-    """Return the path of the segmentation that a SCENE.aggregation.json refers to."""
-    return aggregation.with_name(
-        aggregation.name.removesuffix(AGGREGATION_SUFFIX) + SEGMENTS_SUFFIX
-    )
-
-
 def read_groups(aggregation: Path, vertices: int) -> list[tuple[str, NDArray[np.intp]]]:
     """Return the label and the vertex indices of each object. Raises OSError and ValueError."""
-    return _read_groups(segments_file(aggregation), aggregation, vertices)
-
-
-def _read_groups(
-    segments_path: Path, aggregation_path: Path, vertices: int
-) -> list[tuple[str, NDArray[np.intp]]]:
-    segments: _Segments = decode_json(read_bounded(segments_path), _Segments)
-    aggregation: _Aggregation = decode_json(read_bounded(aggregation_path), _Aggregation)
+    path = segments_file(aggregation)
+    segments: _Segments = decode_json(read_bounded(path), _Segments)
+    objects: _Aggregation = decode_json(read_bounded(aggregation), _Aggregation)
     segments_of_vertices = np.array(segments.segIndices, np.int64)
     if len(segments_of_vertices) != vertices:
         raise ValueError(
-            f"{segments_path} has labels for {len(segments_of_vertices)} vertices, but the scan has {vertices}"
+            f"{path} has labels for {len(segments_of_vertices)} vertices, but the scan has {vertices}"
         )
     return [
         (group.label, np.flatnonzero(np.isin(segments_of_vertices, group.segments)))
-        for group in aggregation.segGroups
+        for group in objects.segGroups
     ]

@@ -21,7 +21,7 @@ from render_agent.scans.formats.ply.header import (
     corner_list,
     cut_short,
 )
-from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows
+from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows, walk_rows
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,8 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Ro
                 columns = _cast_columns(element, numbers[:num_numbers].reshape(element.count, -1))
                 tables[element.name] = Rows(columns)
         else:
-            spans, num_numbers = _equal_rows(element, numbers) or _walk(path, element, numbers)
+            equal = _equal_rows(element, numbers)
+            spans, num_numbers = equal or _walk(path, element, numbers.tolist())
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[num_numbers:]
@@ -120,31 +121,9 @@ def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
     return spans, num_numbers
 
 
-def _walk(path: Path, element: Element, numbers: Floats) -> tuple[Spans, int]:
+def _walk(path: Path, element: Element, numbers: list[float]) -> tuple[Spans, int]:
     """Locate the lists row by row, for rows of different lengths."""
-    values = numbers.tolist()
-    position = 0
-    lists: list[tuple[list[int], list[int]] | None] = [
-        ([], []) if column.count else None for column in element.properties
-    ]
-    try:
-        for _ in range(element.count):
-            for entry in lists:
-                if entry is not None:
-                    length = int(values[position])
-                    if length != values[position] or length < 0:
-                        raise unreadable(path, f"a list has {values[position]:g} entries")
-                    entry[0].append(position + 1)
-                    entry[1].append(length)
-                    position += length
-                position += 1
-    except (IndexError, ValueError, OverflowError):  # end of data, or a length is NaN or infinite
-        raise cut_short(path, element) from None
-    if position > len(values):
+    spans, end = walk_rows(path, element, lambda kind: 1, lambda kind: numbers.__getitem__)
+    if end > len(numbers):
         raise cut_short(path, element)
-    spans: Spans = {
-        i: (np.array(entry[0], np.int64), np.array(entry[1], np.int64))
-        for i, entry in enumerate(lists)
-        if entry is not None
-    }
-    return spans, position
+    return spans, end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +20,7 @@ from render_agent.scans.formats.ply.header import (
     corner_list,
     cut_short,
 )
-from render_agent.scans.formats.ply.rows import Rows, Spans, gather_rows
+from render_agent.scans.formats.ply.rows import Rows, gather_rows, walk_rows
 
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 MAX_ROW_BYTES = 1 << 30  # numpy's limit is 2 GiB
@@ -39,11 +40,11 @@ def read_binary(path: Path, file: BinaryIO, header: Header, file_size: int) -> d
             continue
         if element.name == "vertex" and element.has_lists:
             raise unreadable(path, "its vertices have lists of varying length")
-        walk = _Walk(path, file, element, header.order)
-        if element.name in READ and element.has_lists:
-            tables[element.name] = walk.rows()
-        else:
-            walk.skip()
+        if not element.has_lists:
+            raise cut_short(path, element)
+        rows_of_lists = _walk(path, file, element, header.order)
+        if element.name in READ:
+            tables[element.name] = rows_of_lists
     return tables
 
 
@@ -124,84 +125,32 @@ def _equal_rows(
     return None
 
 
-class _Walk:
-    """Locates the lists in rows of different lengths, row by row."""
+def _walk(path: Path, file: BinaryIO, element: Element, order: str) -> Rows:
+    """Return the values of rows of different lengths, and move the file position past them."""
+    start = file.tell()
+    text = file.read()
 
-    def __init__(self, path: Path, file: BinaryIO, element: Element, order: str) -> None:
-        self.path = path
-        self.file = file
-        self.element = element
-        self.order = order
-        self.start = file.tell()
-        self.data = file.read() if element.has_lists else b""
-        self.lists = [i for i, column in enumerate(element.properties) if column.count]
+    def size(kind: str) -> int:
+        return np.dtype(kind).itemsize if kind else 0
 
-    def skip(self) -> None:
-        """Move the file position past the element."""
-        if self.element.has_lists:
-            self.find()
-        else:
-            raise cut_short(self.path, self.element)
+    def reader(kind: str) -> Callable[[int], int]:
+        unpack = struct.Struct((order or "<") + CODES[kind]).unpack_from
+        return lambda at: unpack(text, at)[0]
 
-    def rows(self) -> Rows:
-        """Return the values of the element, and move the file position past it."""
-        spans = self.find()
-        data = np.frombuffer(self.data, np.uint8)
+    spans, end = walk_rows(path, element, size, reader)
+    if end > len(text):
+        raise cut_short(path, element)
+    file.seek(start + end)
+    data = np.frombuffer(text, np.uint8)
 
-        def take(places: NDArray[np.int64], length: int, column: Property) -> NDArray[Any]:
-            kind = np.dtype(self.order + column.type)
-            span = np.arange(length * kind.itemsize)
-            step = max(1, ENTRIES_PER_CHUNK // max(1, length))
-            parts = [
-                data[places[first : first + step, None] + span].view(kind)
-                for first in range(0, len(places), step)
-            ]
-            return np.concatenate(parts or [np.empty((0, length), kind)])
-
-        return gather_rows(self.element, spans, lambda kind: np.dtype(kind).itemsize, take)
-
-    def find(self) -> Spans:
-        """Return where each row's lists start in `data`, and their lengths."""
-        steps, tail = self._steps()
-        data, position = self.data, 0
-        spans: list[tuple[list[int], list[int]]] = [([], []) for _ in steps]
-        steps_and_spans = [
-            (*step, starts.append, lengths.append)
-            for step, (starts, lengths) in zip(steps, spans, strict=True)
+    def take(places: NDArray[np.int64], length: int, column: Property) -> NDArray[Any]:
+        kind = np.dtype(order + column.type)
+        span = np.arange(length * kind.itemsize)
+        step = max(1, ENTRIES_PER_CHUNK // max(1, length))
+        parts = [
+            data[places[first : first + step, None] + span].view(kind)
+            for first in range(0, len(places), step)
         ]
-        try:
-            for _ in range(self.element.count):
-                for gap, read, head, width, add_start, add_length in steps_and_spans:
-                    position += gap
-                    (length,) = read(data, position)
-                    position += head
-                    add_start(position)
-                    add_length(length)
-                    if length < 0:
-                        raise unreadable(self.path, f"a list has {length} entries")
-                    position += length * width
-                position += tail
-        except struct.error:
-            raise cut_short(self.path, self.element) from None
-        if position > len(data):
-            raise cut_short(self.path, self.element)
-        self.file.seek(self.start + position)
-        return {
-            i: (np.array(starts, np.int64), np.array(lengths, np.int64))
-            for i, (starts, lengths) in zip(self.lists, spans, strict=True)
-        }
+        return np.concatenate(parts or [np.empty((0, length), kind)])
 
-    def _steps(self) -> tuple[list[tuple[int, Any, int, int]], int]:
-        """Return how to skip a row: steps of (bytes before a list, length reader, length size, entry size), and
-        trailing bytes.
-        """
-        steps, gap = [], 0
-        for column in self.element.properties:
-            width = np.dtype(column.type).itemsize
-            if column.count:
-                head = struct.Struct((self.order or "<") + CODES[column.count])
-                steps.append((gap, head.unpack_from, head.size, width))
-                gap = 0
-            else:
-                gap += width
-        return steps, gap
+    return gather_rows(element, spans, size, take)

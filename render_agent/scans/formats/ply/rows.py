@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.scans.formats.ply.header import CORNER_NAMES, Columns, Element, Property
+from render_agent.scans.formats.cleaning import unreadable
+from render_agent.scans.formats.ply.header import (
+    CORNER_NAMES,
+    Columns,
+    Element,
+    Property,
+    cut_short,
+)
 
 # Other lists are not gathered.
 GATHERED_LISTS = (*CORNER_NAMES, "texcoord")
@@ -36,6 +45,46 @@ class Rows:
             for length, group in sorted(self.lists.get(name, {}).items())
             if length >= at_least and len(group[0])
         }
+
+
+def walk_rows(
+    path: Path,
+    element: Element,
+    size: Callable[[str], int],  # of a value of a type, in the unit of positions
+    reader: Callable[[str], Callable[[int], float]],  # reads values of a type at positions
+) -> tuple[Spans, int]:
+    """Locate the lists in rows of different lengths, row by row; return them and the position after the last row."""
+    steps: list[tuple[int, Callable[[int], float], int, int, list[int], list[int]]] = []
+    gap = 0
+    for column in element.properties:
+        if column.count:
+            sizes = size(column.count), size(column.type)
+            steps.append((gap, reader(column.count), *sizes, [], []))
+            gap = 0
+        else:
+            gap += size(column.type)
+    position = 0
+    try:
+        for _ in range(element.count):
+            for before, read, head, width, starts, lengths in steps:
+                position += before
+                value = read(position)
+                length = int(value)
+                if length != value or length < 0:
+                    raise unreadable(path, f"a list has {value:g} entries")
+                position += head
+                starts.append(position)
+                lengths.append(length)
+                position += length * width
+            position += gap
+    # end of data, or a length is NaN or infinite
+    except (struct.error, IndexError, ValueError, OverflowError):
+        raise cut_short(path, element) from None
+    lists = [i for i, column in enumerate(element.properties) if column.count]
+    return {
+        i: (np.array(starts, np.int64), np.array(lengths, np.int64))
+        for i, (*_, starts, lengths) in zip(lists, steps, strict=True)
+    }, position
 
 
 def gather_rows(

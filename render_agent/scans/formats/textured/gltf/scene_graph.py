@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -97,26 +96,13 @@ def _node_matrix(node: Tree) -> FloatArray:
 
 def _compose(move: object, turn: object, scale: object) -> FloatArray:
     """Return the (4, 4) matrix that scales, then rotates by a quaternion (x, y, z, w), then moves; None skips."""
+    from scipy.spatial.transform import Rotation
+
     matrix = np.eye(4)
     if turn is not None:
-        matrix[:3, :3] = _rotation(np.asarray(turn, np.float64).reshape(4))
+        matrix[:3, :3] = Rotation.from_quat(np.asarray(turn, np.float64).reshape(4)).as_matrix()
     if scale is not None:
         matrix[:3, :3] *= np.asarray(scale, np.float64).reshape(3)
     if move is not None:
         matrix[:3, 3] = np.asarray(move, np.float64).reshape(3)
     return matrix
-
-
-def _rotation(quaternion: FloatArray) -> FloatArray:
-    x, y, z, w = (float(part) for part in quaternion)
-    size = math.sqrt(x * x + y * y + z * z + w * w)
-    if not size > 0:
-        raise ValueError("a rotation is invalid")
-    x, y, z, w = x / size, y / size, z / size, w / size
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
