@@ -21,11 +21,11 @@ from render_agent.scans.formats.reading_process import (
     read_in_child,
 )
 from render_agent.scans.formats.textured.gltf.nodes import read_gltf
+from render_agent.scans.formats.textured.parts import Part, join_parts
 from render_agent.scans.formats.textured.wavefront import read_obj
-from render_agent.scans.srgb import to_srgb
+from render_agent.scans.srgb import to_linear, to_srgb
 
 MAX_FACES = 100_000_000  # faces in total, counting each instance of a repeated mesh
-PLAIN = np.uint8(180)  # grey of uncoloured parts in a scene with colours
 MAX_BYTES_HERE = 4 << 20  # larger files are read in a child process with a memory limit
 
 
@@ -84,32 +84,15 @@ def scan_of_geometry(geometry: Any) -> Scan:
         raise ValueError(f"it has more than {MAX_FACES:,} faces")
     if not meshes and not clouds:
         raise ValueError("it has no surface")
-    return _join(meshes or clouds)
+    return join_parts([_part(*entry) for entry in meshes or clouds])
 
 
-def _join(placed_geometries: list[tuple[Any, NDArray[np.float64]]]) -> Scan:
-    """Join geometries, each with its (4, 4) matrix into the scene, to one scan."""
-    points, colours, faces, count = [], [], [], 0
-    for geometry, matrix in placed_geometries:
-        local = np.asarray(geometry.vertices, np.float64)
-        points.append(local @ matrix[:3, :3].T + matrix[:3, 3])
-        colours.append(_colours(geometry))
-        if hasattr(geometry, "faces"):
-            corners = np.asarray(geometry.faces, np.int64)
-            if len(corners) and not 0 <= corners.min() <= corners.max() < len(local):
-                raise ValueError("a face refers to a vertex that does not exist")
-            faces.append(corners + count)
-        count += len(local)
-    is_uncoloured = all(part is None for part in colours)
-    all_colours = [
-        np.full((len(at), 3), PLAIN) if part is None else part
-        for at, part in zip(points, colours, strict=True)
-    ]
-    return Scan(
-        np.concatenate(points),
-        None if is_uncoloured else np.concatenate(all_colours),
-        np.concatenate(faces) if faces else None,
-    )
+def _part(geometry: Any, matrix: NDArray[np.float64]) -> Part:
+    """Return a geometry, with its (4, 4) matrix into the scene, as a part."""
+    points = np.asarray(geometry.vertices, np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+    colours = _colours(geometry)
+    faces = np.asarray(geometry.faces, np.int64) if hasattr(geometry, "faces") else None
+    return Part(points, faces, colours=None if colours is None else to_linear(colours))
 
 
 def _colours(geometry: Any) -> NDArray[np.uint8] | None:

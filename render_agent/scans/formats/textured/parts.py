@@ -103,6 +103,26 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
     return replace(scan, texture=texture)
 
 
+def place_copies(
+    points: NDArray[Any], faces: NDArray[Any] | None, matrices: Sequence[FloatArray]
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return the points, (n, 3), and faces of copies with (4, 4) matrices; faces of mirrored ones are turned over."""
+    placed = [points @ matrix[:3, :3].T + matrix[:3, 3] for matrix in matrices]
+    if faces is None:
+        return _concatenate(placed), None
+    are_mirrored = [np.linalg.det(matrix[:3, :3]) < 0 for matrix in matrices]
+    turned = [faces[:, [0, 2, 1]] if mirrored else faces for mirrored in are_mirrored]
+    size = len(points)
+    return _concatenate(placed), _concatenate(
+        [part + size * at if at else part for at, part in enumerate(turned)]
+    )
+
+
+def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def is_black(material: Material | None) -> bool:
     """Return True if a material's colour is black, so that its emission is what is seen."""
     if material is None:

@@ -20,7 +20,13 @@ from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.declared import Declared
 from render_agent.scans.formats.reading_process import parser_errors, read_in_child
 from render_agent.scans.formats.textured.image_files import Siblings
-from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
+from render_agent.scans.formats.textured.parts import (
+    MAX_CORNERS,
+    MAX_VERTICES,
+    Part,
+    join_parts,
+    place_copies,
+)
 from render_agent.scans.formats.triangulation import triangulate
 from render_agent.scans.formats.usd.materials import PLAIN, Appearance, Materials, build_materials
 from render_agent.scans.formats.usd.shapes import tessellate
@@ -53,28 +59,17 @@ class _Part:
 
     def place(self, matrices: Floats) -> _Part:
         """Return the part in several places, given as matrices of row vectors, (k, 4, 4)."""
-        count, size = len(matrices), len(self.points)
-        points = _concatenate([self.points @ each[:3, :3] + each[3, :3] for each in matrices])
-        if self.faces is None:
-            return replace(self, points=points, primvars=self._repeat_primvars(count))
-        flips = [np.linalg.det(each[:3, :3]) < 0 for each in matrices]
-        turned = [self.faces[:, [0, 2, 1]] if flip else self.faces for flip in flips]
-        faces = _concatenate([part + size * at if at else part for at, part in enumerate(turned)])
+        count = len(matrices)
+        points, faces = place_copies(self.points, self.faces, list(matrices.transpose(0, 2, 1)))
+        if count == 1:
+            return replace(self, points=points, faces=faces)
         return replace(
             self,
             points=points,
             faces=faces,
-            primvars=self._repeat_primvars(count),
-            face_appearances=_concatenate([self.face_appearances] * count),
+            primvars={name: np.tile(part, (count, 1)) for name, part in self.primvars.items()},
+            face_appearances=np.tile(self.face_appearances, count),
         )
-
-    def _repeat_primvars(self, count: int) -> dict[str, Floats]:
-        return {name: _concatenate([values] * count) for name, values in self.primvars.items()}
-
-
-def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays; a single one is not copied."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def read_usd(path: Path, size: int) -> Scan:
@@ -392,7 +387,7 @@ def _triangles(
         polygons.append(rows[at])
     if not triangles:
         return np.empty((0, 3), np.int64), np.empty(0, np.int64)
-    faces, face_of = _concatenate(triangles), _concatenate(polygons)
+    faces, face_of = np.concatenate(triangles), np.concatenate(polygons)
     if len(sizes) == 1:
         return faces, face_of
     order = np.argsort(face_of, kind="stable")

@@ -47,7 +47,13 @@ from render_agent.scans.formats.textured.gltf.splat_primitives import (
     is_splat,
     read_splats,
 )
-from render_agent.scans.formats.textured.parts import MAX_CORNERS, MAX_VERTICES, Part, join_parts
+from render_agent.scans.formats.textured.parts import (
+    MAX_CORNERS,
+    MAX_VERTICES,
+    Part,
+    join_parts,
+    place_copies,
+)
 from render_agent.scans.srgb import to_linear
 from render_agent.util.reasons import reason_of, truncate
 
@@ -166,26 +172,12 @@ def _mesh_scan(
 
 def _instantiate(part: Part, matrices: Sequence[FloatArray]) -> Part:
     """Return the instances of a part, each with its (4, 4) matrix, as one part."""
-    size = len(part.points)
-    points = [part.points @ matrix[:3, :3].T + matrix[:3, 3] for matrix in matrices]
-    faces = None
-    if part.faces is not None:
-        is_flipped = [bool(np.linalg.det(matrix[:3, :3]) < 0) for matrix in matrices]
-        turned = [part.faces[:, [0, 2, 1]] if flip else part.faces for flip in is_flipped]
-        faces = [corners + size * at if at else corners for at, corners in enumerate(turned)]
-    if len(matrices) == 1:
-        return replace(part, points=points[0], faces=faces[0] if faces else None)
+    points, faces = place_copies(part.points, part.faces, matrices)
     uv, colours = (
-        None if array is None else np.tile(array, (len(matrices), 1))
+        array if array is None or len(matrices) == 1 else np.tile(array, (len(matrices), 1))
         for array in (part.uv, part.colours)
     )
-    return replace(
-        part,
-        points=np.concatenate(points),
-        faces=np.concatenate(faces) if faces else None,
-        uv=uv,
-        colours=colours,
-    )
+    return replace(part, points=points, faces=faces, uv=uv, colours=colours)
 
 
 def _names(tree: Tree) -> Iterator[str]:
