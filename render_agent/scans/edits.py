@@ -56,7 +56,6 @@ class Edit(Struct, frozen=True):
         return self.label is not None and self.verb != "recolour" and is_shift
 
     def moved_box(self, box: OrientedBox) -> OrientedBox:
-        """Return the shifted box."""
         return replace(box, centre=box.centre + self.shift)
 
 

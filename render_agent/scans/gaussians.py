@@ -59,7 +59,6 @@ class Gaussians:
         )
 
     def scaled(self, factor: float) -> Gaussians:
-        """Return the Gaussians of a scene scaled by `factor`."""
         return replace(self, scales=self.scales * np.float32(factor))
 
     @property

@@ -151,9 +151,6 @@ def _smooth(mesh: Mesh, values: Array) -> Array:
     """Return values (n, k) averaged twice over neighbouring vertices."""
     for _ in range(2):
         total, count = values.copy(), np.ones(len(values))
-        for a, b in ((0, 1), (1, 2), (2, 0)):
-            for x, y in ((a, b), (b, a)):
-                np.add.at(total, mesh.faces[:, x], values[mesh.faces[:, y]])
-                np.add.at(count, mesh.faces[:, x], 1)
+        mesh.add_neighbours(values, total, count)
         values = total / count[:, None]
     return values

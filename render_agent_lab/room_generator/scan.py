@@ -78,7 +78,6 @@ def _inside_items(home: Home, points: Array, kinds: tuple[str, ...]) -> NDArray[
 
 
 def _keep_faces(mesh: Mesh, keep: NDArray[np.bool_]) -> Mesh:
-    """Return the faces whose vertices are all kept."""
     faces = mesh.faces[keep[mesh.faces].all(1)]
     used, index = np.unique(faces, return_inverse=True)
     return Mesh(mesh.points[used], mesh.colours[used], index.reshape(-1, 3))
@@ -98,10 +97,7 @@ def _weld(mesh: Mesh) -> Mesh:
 def _soften(mesh: Mesh, values: Array) -> Array:
     """Move values (n, k) a third of the way to the mean of their neighbours."""
     total, count = np.zeros_like(values), np.zeros(len(values))
-    for a, b in ((0, 1), (1, 2), (2, 0)):
-        for x, y in ((a, b), (b, a)):
-            np.add.at(total, mesh.faces[:, x], values[mesh.faces[:, y]])
-            np.add.at(count, mesh.faces[:, x], 1)
+    mesh.add_neighbours(values, total, count)
     mean = total / np.maximum(count, 1)[:, None]
     return np.where(count[:, None] > 0, values * 0.67 + mean * 0.33, values)
 

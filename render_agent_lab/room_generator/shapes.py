@@ -48,6 +48,13 @@ class Mesh:
         np.divide(normals, length, out=normals, where=length > 0)
         return normals
 
+    def add_neighbours(self, values: Array, total: Array, count: Array) -> None:
+        """Add the values, (n, k), of the neighbours of each vertex to `total`, (n, k), and their number to `count`, (n,)."""
+        for a, b in ((0, 1), (1, 2), (2, 0)):
+            for x, y in ((a, b), (b, a)):
+                np.add.at(total, self.faces[:, x], values[self.faces[:, y]])
+                np.add.at(count, self.faces[:, x], 1)
+
     def moved(self, offset: Sequence[float] | Array) -> Mesh:
         """Return the mesh translated by `offset`, (3,) metres."""
         return Mesh(self.points + np.asarray(offset, float), self.colours, self.faces)
@@ -58,7 +65,6 @@ class Mesh:
 
 
 def merge_meshes(meshes: Sequence[Mesh]) -> Mesh:
-    """Concatenate meshes in order."""
     starts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
     return Mesh(
         np.concatenate([mesh.points for mesh in meshes]),

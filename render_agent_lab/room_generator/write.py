@@ -26,7 +26,6 @@ def write_scan(mesh: Mesh, path: Path) -> None:
 
 
 def write_truth(truth: RoomGroundTruth, path: Path) -> None:
-    """Write the ground truth as JSON."""
     path.write_text(json.dumps(to_json(truth), separators=(",", ":")) + "\n", "utf-8")
 
 
@@ -37,7 +36,6 @@ def write_questions(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def ground_truth_of(home: Home, scene: str) -> RoomGroundTruth:
-    """Return the ground truth of a generated home."""
     numbers = {id(item): number for number, item in enumerate(home.items)}
     objects = []
     for item in home.items:

@@ -65,7 +65,6 @@ class Declared:
         self._unused = dict.fromkeys(names)
 
     def add(self, name: str) -> None:
-        """Add a name that is not used."""
         self._unused[name] = None
 
     def use(self, *names: str) -> None:

@@ -158,5 +158,4 @@ def scan_kind(path: Path) -> ScanKind:
 
 
 def _format_by_suffix(suffix: str) -> Format | None:
-    """Return the format with this file name suffix."""
     return next((file_format for file_format in FORMATS if suffix in file_format.suffixes), None)

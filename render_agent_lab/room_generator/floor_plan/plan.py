@@ -48,7 +48,6 @@ class WallSide:
         return np.array([-y, x])
 
     def same(self, other: WallSide) -> bool:
-        """Return True if `other` is the same wall of the same room."""
         return self.room == other.room and bool(np.allclose(self.start, other.start))
 
     def backs(self, other: WallSide) -> bool:
@@ -129,11 +128,9 @@ class HomePlan:
 
     @property
     def sides(self) -> list[WallSide]:
-        """Every wall of every room."""
         return [side for number, room in enumerate(self.rooms) for side in room_sides(room, number)]
 
     def outside(self, side: WallSide) -> bool:
-        """Return True if a wall is on the outline."""
         middle = side.at(side.length / 2, -0.01)
         return not bool(Room("", self.outline).holds(middle[None])[0])
 

@@ -20,7 +20,6 @@ from render_agent_lab.room_generator.floor_plan.plan import (
 
 
 def single_room(rng: np.random.Generator, purpose: str) -> HomePlan:
-    """Plan a rectangular room with a door and windows."""
     low, high = {"bathroom": (2.3, 3.2), "kitchen": (3.2, 4.6), "living room": (4.2, 5.8)}.get(
         purpose, (3.5, 5.0)
     )
@@ -30,7 +29,6 @@ def single_room(rng: np.random.Generator, purpose: str) -> HomePlan:
 
 
 def l_shaped_room(rng: np.random.Generator, purpose: str) -> HomePlan:
-    """Plan an L-shaped room with a door and windows."""
     width, depth = _random_metres(rng, 5.6, 6.8), _random_metres(rng, 4.8, 5.8)
     x, y = (
         _random_metres(rng, 0.5 * width, 0.6 * width),

@@ -76,12 +76,11 @@ def _window(placer: Placer, opening: Opening, make: int) -> None:
 def _heater(placer: Placer, opening: Opening) -> Item | None:
     side = opening.side
     heater = placer.make("heater")
-    low, high = heater.mesh.bounds
-    if high[2] > opening.bottom - 0.05:
+    if heater.mesh.bounds[1, 2] > opening.bottom - 0.05:
         return None
-    half = (high - low) / 2
-    along = float(np.clip(opening.middle, half[0] + 0.1, side.length - half[0] - 0.1))
-    where = side.at(along, GAP + half[1] + 0.02)
+    wide, thick, _ = heater.half
+    along = float(np.clip(opening.middle, wide + 0.1, side.length - wide - 0.1))
+    where = side.at(along, GAP + thick + 0.02)
     return placer.put(heater, where, side.facing, side.room)
 
 
@@ -91,12 +90,11 @@ def _curtains(placer: Placer, opening: Opening) -> None:
     make = int(placer.rng.integers(1 << 30))
     for end, edge in ((-1, opening.low), (1, opening.high)):
         curtain = placer.make("curtain", make, height=height)
-        half = (curtain.mesh.bounds[1] - curtain.mesh.bounds[0]) / 2
-        along = edge + end * (half[0] + 0.06)
-        if half[0] + 0.02 < along < side.length - half[0] - 0.02 and _free_of_doors(
-            placer, side, along
-        ):
-            where = side.at(along, 0.07 + half[1])
+        wide, thick, _ = curtain.half
+        along = edge + end * (wide + 0.06)
+        is_beside = wide + 0.02 < along < side.length - wide - 0.02
+        if is_beside and _free_of_doors(placer, side, along):
+            where = side.at(along, 0.07 + thick)
             hung = placer.put(curtain, where, side.facing, side.room, 0.06)
             if hung:  # keep the space behind a curtain free
                 placer.keep_clear.append(hung.box.grown(0.08))

@@ -44,6 +44,13 @@ def _lights(placer: Placer, number: int, room: Room) -> None:
             hung += 1
 
 
+def _at_walls(placer: Placer, number: int, *kinds: tuple[str, float]) -> None:
+    """Place each kind at a wall with its probability."""
+    for kind, share in kinds:
+        if _maybe(placer, share):
+            placer.wall(kind, number)
+
+
 def _hang(placer: Placer, number: int, kinds: Sequence[str]) -> None:
     for kind in kinds:
         placer.wall(kind, number, height=float(placer.rng.uniform(1.25, 1.5)))
@@ -62,10 +69,8 @@ def _living_room(placer: Placer, number: int) -> None:
         placer.on("pillow", sofa, (-0.9, 0.9), (-0.5, 0.0))
     placer.beside(_one_of(placer, "floor lamp", "side table", "plant"), sofa)
     if _maybe(placer, 0.45):
-        _armchair(placer, number, stand)
-    for kind in ("bookshelf", "cabinet"):
-        if _maybe(placer, 0.7):
-            placer.wall(kind, number)
+        _in_corner(placer, number, "armchair")
+    _at_walls(placer, number, ("bookshelf", 0.7), ("cabinet", 0.7))
     if placer.plan.rooms[number].area > 17 or _maybe(placer, 0.4):
         _dining(placer, number)
     if _maybe(placer, 0.3):
@@ -85,15 +90,9 @@ def _sofa(placer: Placer, stand: Item) -> Item | None:
     if at_wall < 4.2:
         gaps = [at_wall - back for back in (0.0, 0.03, 0.06, 0.1, 0.15)] + gaps
     for shift in (0.0, 0.3, -0.3, 0.6, -0.6):
-        sofa = placer.in_front_of("sofa", stand, gaps, towards=True, shift=shift)
-        if sofa:
+        if sofa := placer.in_front_of("sofa", stand, gaps, towards=True, shift=shift):
             return sofa
     return None
-
-
-def _armchair(placer: Placer, number: int, stand: Item) -> None:
-    """Add an armchair in a corner or at a wall."""
-    placer.corner("armchair", number) or placer.wall("armchair", number)
 
 
 def _dining(placer: Placer, number: int) -> None:
@@ -106,11 +105,9 @@ def _dining(placer: Placer, number: int) -> None:
             [placer.rng.uniform(x + 0.9, a - 0.9), placer.rng.uniform(y + 0.9, b - 0.9)]
         )
         turn = float(placer.rng.choice([0.0, 90.0]))
-        table = placer.put(piece, where, turn, number)
-        if table:
+        if table := placer.put(piece, where, turn, number):
             break
-    if table is None:
-        table = placer.wall("dining table", number)
+    table = table or placer.wall("dining table", number)
     if table is None:
         return
     placer.around("chair", table, int(placer.rng.integers(2, 6)))
@@ -130,30 +127,18 @@ def _bedroom(placer: Placer, number: int) -> None:
         if stand and _maybe(placer, 0.7):
             placer.on("table lamp", stand, (-0.5, 0.5), (-0.3, 0.5))
     placer.wall("wardrobe", number)
-    if _maybe(placer, 0.6):
-        placer.wall("dresser", number)
+    _at_walls(placer, number, ("dresser", 0.6))
     if _maybe(placer, 0.5):
         _workplace(placer, number)
     if _maybe(placer, 0.4):
         placer.in_front_of("rug", bed, (0.15, 0.3), towards=False)
-    extras = [
-        "plant",
-        "basket",
-        "suitcase",
-        "backpack",
-        "trash bin",
-        "armchair",
-        "shoes",
-        "guitar",
-        "bookshelf",
-    ]
+    extras = "plant,basket,suitcase,backpack,trash bin,armchair,shoes,guitar,bookshelf".split(",")
     _scatter(placer, number, extras, 3)
     _top_up(placer, number)
     _hang(placer, number, ["picture", "picture", "mirror"][: int(placer.rng.integers(1, 4))])
 
 
 def _workplace(placer: Placer, number: int) -> Item | None:
-    """Add a desk with a computer and a chair."""
     desk = placer.wall("desk", number)
     if desk is None:
         return None
@@ -176,9 +161,7 @@ def _office(placer: Placer, number: int) -> None:
     for _ in range(int(placer.rng.integers(0, 3))):
         desk = _workplace(placer, number)
         desks += [desk] if desk else []
-    for kind, share in (("bookshelf", 0.9), ("cabinet", 0.6), ("bookshelf", 0.4)):
-        if _maybe(placer, share):
-            placer.wall(kind, number)
+    _at_walls(placer, number, ("bookshelf", 0.9), ("cabinet", 0.6), ("bookshelf", 0.4))
     if _maybe(placer, 0.6):
         placer.wall("whiteboard", number, height=0.95)
     if placer.plan.rooms[number].area > 15:
@@ -208,9 +191,7 @@ def _kitchen(placer: Placer, number: int) -> None:
     placer.require(fridge or placer.wall("refrigerator", number))
     if _maybe(placer, 0.5):
         placer.wall("hanging cabinet", number, height=1.45)
-    for kind, share in (("dishwasher", 0.4), ("washer", 0.25), ("cabinet", 0.4)):
-        if _maybe(placer, share):
-            placer.wall(kind, number)
+    _at_walls(placer, number, ("dishwasher", 0.4), ("washer", 0.25), ("cabinet", 0.4))
     if room.area > 7:
         _dining(placer, number)
     _scatter(placer, number, ["trash bin", "stool", "stool", "plant", "basket"], 3)
@@ -225,8 +206,7 @@ def _bathroom(placer: Placer, number: int) -> None:
     glass = placer.make("mirror")
     where = basin.point(0, basin.size[1] / 2 - glass.mesh.bounds[1, 1] + 0.018)
     placer.put(glass, where, basin.turn, number, 1.15)
-    if _maybe(placer, 0.6):
-        placer.wall("washer", number)
+    _at_walls(placer, number, ("washer", 0.6))
     for kind, share in (("towel", 0.9), ("towel", 0.6)):
         if _maybe(placer, share):
             placer.wall(kind, number, height=float(placer.rng.uniform(0.9, 1.1)))
@@ -256,12 +236,16 @@ def _studio(placer: Placer, number: int) -> None:
     _hang(placer, number, ["picture", "picture", "clock"])
 
 
+def _in_corner(placer: Placer, number: int, kind: str) -> None:
+    """Place a piece in a corner, or else at a wall."""
+    placer.corner(kind, number) or placer.wall(kind, number)
+
+
 def _scatter(placer: Placer, number: int, kinds: Sequence[str], count: int) -> None:
     """Place some of these kinds at walls and in corners."""
     chosen = placer.rng.permutation(len(kinds))[:count]
     for index in chosen:
-        kind = kinds[int(index)]
-        placer.corner(kind, number) or placer.wall(kind, number)
+        _in_corner(placer, number, kinds[int(index)])
 
 
 def _top_up(placer: Placer, number: int) -> None:
@@ -273,7 +257,7 @@ def _top_up(placer: Placer, number: int) -> None:
     for item in [item for item in placer.items if item.room == number]:
         choices = small.get(item.built.kind)
         if choices and _maybe(placer, 0.6):
-            placer.on(choices[int(placer.rng.integers(len(choices)))], item)
+            placer.on(_one_of(placer, *choices), item)
 
 
 _PURPOSES: dict[str, Callable[[Placer, int], None]] = {

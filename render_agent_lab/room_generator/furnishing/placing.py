@@ -56,7 +56,6 @@ class Placer:
         support: Item | None = None,
         anywhere: bool = False,
     ) -> Item | None:
-        """Place a piece."""
         low = self._ground(piece, where, turn) if height is None else height
         item = Item(piece, np.array([*where, low]), turn, room, support)
         if not anywhere and not self._is_allowed(item):
@@ -109,34 +108,34 @@ class Placer:
     ) -> Item | None:
         """Place a piece with its back to a wall, on the floor or at a height in metres."""
         piece = self.make(kind, **proportions)
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         sides = room_sides(self.plan.rooms[room], room)
         gap = GAP if height is None else 0.004
         for _ in range(TRIES):
             side = self._pick(sides)
-            reach = half[0] + 0.03
+            reach = piece.half[0] + 0.03
             if side.length < 2 * reach:
                 continue
             along = float(self.rng.uniform(reach, side.length - reach))
             if height is None and self.rng.random() < 0.5:
                 along = reach if self.rng.random() < 0.5 else side.length - reach
-            item = self.put(piece, side.at(along, gap + half[1]), side.facing, room, height)
-            if item:
-                return item
+            if placed := self.put(
+                piece, side.at(along, gap + piece.half[1]), side.facing, room, height
+            ):
+                return placed
         return None
 
     def corner(self, kind: str, room: int) -> Item | None:
         """Place a piece in a corner of a room."""
         piece = self.make(kind)
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         sides = room_sides(self.plan.rooms[room], room)
         for _ in range(TRIES):
             side = self._pick(sides)
-            off = half[0] + GAP + float(self.rng.uniform(0.03, 0.1))
+            off = piece.half[0] + GAP + float(self.rng.uniform(0.03, 0.1))
             along = off if self.rng.random() < 0.5 else side.length - off
-            item = self.put(piece, side.at(along, half[1] + GAP + 0.05), side.facing, room)
-            if item:
-                return item
+            if placed := self.put(
+                piece, side.at(along, piece.half[1] + GAP + 0.05), side.facing, room
+            ):
+                return placed
         return None
 
     def _pick(self, sides: Sequence[WallSide]) -> WallSide:
@@ -146,12 +145,10 @@ class Placer:
     def beside(self, kind: str, item: Item, gap: tuple[float, float] = (0.05, 0.12)) -> Item | None:
         """Place a piece to the left or right of an item, with their backs aligned."""
         piece = self.make(kind)
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         for side in self.rng.permutation([-1, 1]):
-            right = side * (item.size[0] / 2 + half[0] + self.rng.uniform(*gap))
-            where = item.point(right, item.size[1] / 2 - half[1])
-            placed = self.put(piece, where, item.turn, item.room)
-            if placed:
+            right = side * (item.size[0] / 2 + piece.half[0] + self.rng.uniform(*gap))
+            where = item.point(right, item.size[1] / 2 - piece.half[1])
+            if placed := self.put(piece, where, item.turn, item.room):
                 return placed
         return None
 
@@ -163,12 +160,10 @@ class Placer:
         Tries the `gaps`, in metres, in order; `shift` moves it sideways.
         """
         piece = self.make(kind)
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
         for gap in gaps:
-            where = item.point(shift, -(item.size[1] / 2 + gap + half[1]))
+            where = item.point(shift, -(item.size[1] / 2 + gap + piece.half[1]))
             turn = item.turn + 180.0 if towards else item.turn
-            placed = self.put(piece, where, turn % 360, item.room)
-            if placed:
+            if placed := self.put(piece, where, turn % 360, item.room):
                 return placed
         return None
 
@@ -186,25 +181,22 @@ class Placer:
         for edge, shift, side in order:
             if len(placed) == count:
                 break
-            chair = self._seat(piece, table, edge, shift, side)
-            if chair:
+            if chair := self._seat(piece, table, edge, shift, side):
                 placed.append(chair)
         return placed
 
     def _seat(
         self, piece: BuiltPiece, table: Item, edge: str, shift: float, side: int
     ) -> Item | None:
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0])[1] / 2
         for gap in (0.07, 0.12):
             askew = float(self.rng.uniform(-7, 7))
             if edge == "side":
-                where = table.point(shift, side * (table.size[1] / 2 + half + gap))
+                where = table.point(shift, side * (table.size[1] / 2 + piece.half[1] + gap))
                 turn = table.turn + (0.0 if side > 0 else 180.0)
             else:
-                where = table.point(side * (table.size[0] / 2 + half + gap), shift)
+                where = table.point(side * (table.size[0] / 2 + piece.half[1] + gap), shift)
                 turn = table.turn + (-90.0 if side > 0 else 90.0)
-            placed = self.put(piece, where, (turn + askew) % 360, table.room)
-            if placed:
+            if placed := self.put(piece, where, (turn + askew) % 360, table.room):
                 return placed
         return None
 
@@ -220,16 +212,13 @@ class Placer:
         if item.built.top is None:
             return None
         piece = self.make(kind)
-        half = (piece.mesh.bounds[1] - piece.mesh.bounds[0]) / 2
-        spare = np.maximum(item.size[:2] / 2 - half[:2] - 0.02, 0)
+        spare = np.maximum(item.size[:2] / 2 - piece.half[:2] - 0.02, 0)
         height = float(item.position[2]) + item.built.top + 0.001
         for _ in range(TRIES):
             x, y = self.rng.uniform(*across) * spare[0], self.rng.uniform(*along) * spare[1]
             turn = item.turn + float(self.rng.uniform(-askew, askew))
-            placed = self.put(
-                piece, item.point(x, y), turn % 360, item.room, height, item, anywhere=True
-            )
-            if placed:
+            where = item.point(x, y)
+            if placed := self.put(piece, where, turn % 360, item.room, height, item, anywhere=True):
                 return placed
         return None
 
@@ -240,7 +229,6 @@ class Placer:
         return self.put(piece, where, 0.0, room, self.plan.height - top - 0.002, anywhere=True)
 
     def require(self, item: Item | None) -> Item:
-        """Return the item. Raises Unfurnishable if it is None."""
         if item is None:
             raise Unfurnishable
         return item

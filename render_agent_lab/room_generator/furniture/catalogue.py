@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.scans.boxes import Array
 from render_agent_lab.room_generator.furniture import decoration, devices, kitchen, seating, storage
 from render_agent_lab.room_generator.furniture import tables_and_beds as tables
 from render_agent_lab.room_generator.furniture.piece import Piece
@@ -103,6 +104,12 @@ class BuiltPiece:
     def label(self) -> str:
         """The label used in questions."""
         return CATALOGUE[self.kind].label
+
+    @property
+    def half(self) -> Array:
+        """Half of its width, depth and height, (3,) metres."""
+        half: Array = (self.mesh.bounds[1] - self.mesh.bounds[0]) / 2
+        return half
 
 
 def build_piece(

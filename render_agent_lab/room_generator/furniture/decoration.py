@@ -28,17 +28,14 @@ from render_agent_lab.room_generator.shapes import (
 
 
 def plant(piece: Piece) -> None:
-    """A potted plant for the floor."""
     _add_pot(piece, piece.between(0.6, 1.4), piece.between(0.2, 0.32))
 
 
 def small_plant(piece: Piece) -> None:
-    """A small potted plant for furniture."""
     _add_pot(piece, piece.between(0.3, 0.42), piece.between(0.11, 0.15))
 
 
 def _add_pot(piece: Piece, height: float, pot: float) -> None:
-    """Add pot, soil, stem and tufts of leaves; metres."""
     clay = plain(piece.one_of(((0.68, 0.38, 0.26), *WHITES, (0.3, 0.32, 0.35))), 0.05, piece.seed)
     radius = pot * piece.between(0.5, 0.6)
     piece.revolved(
@@ -63,7 +60,6 @@ def _add_pot(piece: Piece, height: float, pot: float) -> None:
 
 
 def framed_picture(piece: Piece) -> None:
-    """A framed picture: frame, mount, print."""
     width, height = piece.between(0.35, 0.95), piece.between(0.35, 0.75)
     frame = piece.timber(0) if piece.chance(0.6) else plain(BLACK)
     x, edge = width / 2, 0.03
@@ -85,7 +81,6 @@ def framed_picture(piece: Piece) -> None:
 
 
 def mirror(piece: Piece) -> None:
-    """A mirror: frame and a sky-coloured pane."""
     width, height = piece.between(0.45, 0.7), piece.between(0.6, 1.1)
     frame = piece.timber(2) if piece.chance(0.5) else plain(CHROME)
     piece.box((-width / 2, -0.015, 0), (width / 2, 0.01, height), frame)
@@ -96,7 +91,6 @@ def mirror(piece: Piece) -> None:
 
 
 def clock(piece: Piece) -> None:
-    """A wall clock: case, face, hour marks, two hands."""
     radius = piece.between(0.13, 0.19)
     case = plain(piece.one_of((BLACK, *METALS, (0.6, 0.2, 0.15))))
     piece.add(_disc(0.0, radius, 0.03, case))
@@ -127,7 +121,6 @@ def _disc(front: float, radius: float, thick: float, paint: Paint) -> Mesh:
 
 
 def rug(piece: Piece) -> None:
-    """A rug with a border and a pattern, one centimetre thick."""
     width, depth = piece.between(1.6, 2.3), piece.between(1.1, 1.6)
     ground, band = np.array(piece.one_of(CLOTHS)), np.array(piece.one_of(CLOTHS + WHITES))
     pitch = piece.between(0.2, 0.35)
@@ -167,7 +160,6 @@ def curtain(piece: Piece, height: float = 2.2) -> None:
 
 
 def whiteboard(piece: Piece) -> None:
-    """A whiteboard: frame, surface with scribbles, pen tray."""
     width, height = piece.between(1.2, 1.8), piece.between(0.9, 1.2)
     metal = plain(METALS[0])
     piece.box((-width / 2, -0.015, 0), (width / 2, 0.01, height), metal, 4)
@@ -189,7 +181,6 @@ def whiteboard(piece: Piece) -> None:
 
 
 def fireplace(piece: Piece) -> None:
-    """A fireplace: hearth, pillars, mantel, dark opening, logs."""
     width, height = piece.between(1.1, 1.4), piece.between(0.95, 1.15)
     stone = plain(
         piece.one_of(((0.82, 0.8, 0.76), (0.55, 0.52, 0.5), (0.62, 0.36, 0.29))), 0.18, piece.seed
@@ -212,7 +203,6 @@ def fireplace(piece: Piece) -> None:
 
 
 def door_leaf(piece: Piece, width: float = 0.86, height: float = 2.03) -> None:
-    """A door leaf with panels and a handle on both sides; hinged on the left, seen from the front."""
     paint = piece.finish()
     x = width / 2
     piece.box((-x, -0.02, 0.008), (x, 0.02, height), paint, 2)
@@ -236,7 +226,6 @@ def door_leaf(piece: Piece, width: float = 0.86, height: float = 2.03) -> None:
 
 
 def window(piece: Piece, width: float = 1.2, height: float = 1.2) -> None:
-    """A window: frame, mullion, handle, panes with a view of trees and sky."""
     white = plain(piece.one_of((WHITES[0], WHITES[0], (0.5, 0.36, 0.24))), 0.02, piece.seed)
     x, bar, seed = width / 2, 0.06, piece.seed
     bars = [

@@ -13,7 +13,6 @@ SCREEN = (0.05, 0.06, 0.08)
 
 
 def tv(piece: Piece) -> None:
-    """A television on two feet: frame, screen, back."""
     width = piece.between(0.9, 1.35)
     height = width * 0.57
     black = plain(BLACK, 0.05, piece.seed)
@@ -27,7 +26,6 @@ def tv(piece: Piece) -> None:
 
 
 def monitor(piece: Piece) -> None:
-    """A computer screen: foot, stem, frame, lit screen."""
     width = piece.between(0.48, 0.62)
     height = width * 0.58
     black = plain(BLACK, 0.05, piece.seed)
@@ -45,7 +43,6 @@ def monitor(piece: Piece) -> None:
 
 
 def keyboard(piece: Piece) -> None:
-    """A keyboard: a slab with five rows of keys."""
     dark = piece.chance(0.6)
     base = plain((0.15, 0.15, 0.16) if dark else (0.85, 0.85, 0.84))
     caps = plain((0.26, 0.26, 0.28) if dark else (0.95, 0.95, 0.94))
@@ -59,7 +56,6 @@ def keyboard(piece: Piece) -> None:
 
 
 def laptop(piece: Piece) -> None:
-    """An open laptop: base with keys, screen leaning back."""
     shell, keys = plain(piece.one_of(METALS), 0.03, piece.seed), plain((0.12, 0.12, 0.13))
     piece.box((-0.17, -0.12, 0), (0.17, 0.12, 0.018), shell)
     piece.box((-0.15, -0.03, 0.018), (0.15, 0.1, 0.021), keys)
@@ -73,7 +69,6 @@ def laptop(piece: Piece) -> None:
 
 
 def computer_tower(piece: Piece) -> None:
-    """A computer's case: body, front panel, drive, button, feet."""
     width, depth, height = piece.lengths((0.17, 0.2), (0.38, 0.45), (0.38, 0.45))
     shell = plain((0.13, 0.13, 0.14) if piece.chance(0.7) else WHITES[0], 0.05, piece.seed)
     x, y = width / 2, depth / 2
@@ -91,7 +86,6 @@ def computer_tower(piece: Piece) -> None:
 
 
 def printer(piece: Piece) -> None:
-    """A printer: body, paper tray, panel, sheets."""
     shell = plain(piece.one_of((WHITES[0], (0.25, 0.25, 0.27))), 0.03, piece.seed)
     piece.box((-0.22, -0.15, 0.02), (0.22, 0.18, 0.2), shell)
     piece.box((-0.18, -0.24, 0.0), (0.18, 0.14, 0.03), plain((0.3, 0.3, 0.31)))
@@ -101,7 +95,6 @@ def printer(piece: Piece) -> None:
 
 
 def telephone(piece: Piece) -> None:
-    """A desk telephone: base, receiver on its cradle, keys."""
     body = plain(piece.one_of((BLACK, WHITES[1], (0.6, 0.15, 0.13))), 0.04, piece.seed)
     piece.cushion((0, 0, 0.03), (0.18, 0.2, 0.06), body, 0.3)
     for end in (-1, 1):
@@ -117,7 +110,6 @@ def telephone(piece: Piece) -> None:
 
 
 def table_lamp(piece: Piece) -> None:
-    """A table lamp: foot, stem, cloth shade."""
     foot = plain(piece.one_of(METALS + CLOTHS), 0.04, piece.seed)
     height = piece.between(0.38, 0.55)
     piece.revolved(
@@ -136,7 +128,6 @@ def table_lamp(piece: Piece) -> None:
 
 
 def floor_lamp(piece: Piece) -> None:
-    """A standard lamp: round foot, pole, cloth shade."""
     pole, height = plain(piece.one_of(METALS), 0.03, piece.seed), piece.between(1.45, 1.7)
     piece.pillar(0, 0, 0.14, 0, 0.03, pole)
     piece.rod((0, 0, 0.03), (0, 0, height - 0.15), 0.014, pole)
@@ -175,7 +166,6 @@ def ceiling_light(piece: Piece) -> None:
 
 
 def heater(piece: Piece) -> None:
-    """A radiator: ribs between two rails, valve, feet."""
     width, height = piece.between(0.7, 1.2), piece.between(0.5, 0.6)
     white = plain((0.92, 0.92, 0.9), 0.02, piece.seed)
     ribs = round(width / 0.08)
@@ -191,7 +181,6 @@ def heater(piece: Piece) -> None:
 
 
 def fan(piece: Piece) -> None:
-    """A standing fan: foot, pole, motor, cage, blades."""
     white = plain(piece.one_of((WHITES[0], (0.2, 0.2, 0.22))), 0.03, piece.seed)
     height = piece.between(1.0, 1.25)
     piece.pillar(0, 0, 0.2, 0, 0.03, white)

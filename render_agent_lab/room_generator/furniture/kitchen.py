@@ -27,7 +27,6 @@ DARK_GLASS = (0.1, 0.11, 0.13)
 
 
 def refrigerator(piece: Piece) -> None:
-    """A refrigerator: body, freezer door, fridge door, handles, feet."""
     width, depth, height = piece.lengths((0.58, 0.7), (0.6, 0.68), (1.55, 1.9))
     shell = plain(piece.one_of((*WHITES, (0.72, 0.73, 0.75))), 0.02, piece.seed)
     steel = plain(CHROME)
@@ -41,7 +40,6 @@ def refrigerator(piece: Piece) -> None:
 
 
 def stove(piece: Piece) -> None:
-    """A cooker: body, oven door with window and rail, knobs, four plates."""
     width, depth, height = piece.lengths((0.56, 0.62), (0.58, 0.62), (0.86, 0.92))
     shell = plain(piece.one_of((WHITES[0], (0.7, 0.71, 0.73))), 0.02, piece.seed)
     steel, glass = plain(CHROME), plain(DARK_GLASS)
@@ -93,7 +91,6 @@ def counter(piece: Piece, width: float = 1.6) -> None:
 
 
 def kitchen_sink(piece: Piece) -> None:
-    """A kitchen sink set into a worktop: rim, dark basin, drainer and a tap."""
     steel = plain((0.7, 0.72, 0.74), 0.05, piece.seed)
     piece.box((-0.4, -0.2, 0), (0.4, 0.22, 0.012), steel)
     piece.box(
@@ -114,7 +111,6 @@ def _tap(piece: Piece, x: float, low: float, height: float) -> None:
 
 
 def microwave(piece: Piece) -> None:
-    """A microwave oven: body, dark door, handle, panel with buttons."""
     width, depth, height = piece.lengths((0.45, 0.52), (0.34, 0.4), (0.26, 0.3))
     shell = plain(piece.one_of((WHITES[0], METALS[0], (0.15, 0.15, 0.16))), 0.03, piece.seed)
     x, y = width / 2, depth / 2
@@ -129,7 +125,6 @@ def microwave(piece: Piece) -> None:
 
 
 def kettle(piece: Piece) -> None:
-    """A kettle: body, lid with a knob, spout, handle."""
     body = plain(piece.one_of((CHROME, (0.75, 0.2, 0.17), WHITES[0])), 0.05, piece.seed)
     piece.revolved(
         [(0.005, 0), (0.085, 0), (0.09, 0.03), (0.07, 0.19), (0.055, 0.215), (0.005, 0.22)], body
@@ -145,7 +140,6 @@ def kettle(piece: Piece) -> None:
 
 
 def washer(piece: Piece) -> None:
-    """A washing machine: body, round door with dark glass, drawer, dial."""
     _machine(piece, piece.between(0.58, 0.61), piece.between(0.52, 0.6), 0.85)
 
 
@@ -172,7 +166,6 @@ def _machine(piece: Piece, width: float, depth: float, height: float) -> None:
 
 
 def dishwasher(piece: Piece) -> None:
-    """A dishwasher: body, door, handle rail, panel."""
     shell = plain(piece.one_of((WHITES[0], (0.7, 0.71, 0.73))), 0.02, piece.seed)
     piece.box((-0.3, -0.25, 0.05), (0.3, 0.3, 0.85), shell)
     piece.box((-0.29, -0.28, 0.12), (0.29, -0.25, 0.72), shell)
@@ -183,7 +176,6 @@ def dishwasher(piece: Piece) -> None:
 
 
 def range_hood(piece: Piece) -> None:
-    """An extractor hood: a sloping canopy, a chimney, a light strip."""
     steel = plain((0.68, 0.69, 0.71), 0.03, piece.seed)
     piece.box((-0.3, -0.25, 0), (0.3, 0.25, 0.06), steel)
     piece.box((-0.2, -0.08, 0.06), (0.2, 0.25, 0.2), steel)
@@ -192,7 +184,6 @@ def range_hood(piece: Piece) -> None:
 
 
 def toilet(piece: Piece) -> None:
-    """A toilet: foot, bowl, seat, lid leaning on the cistern, button."""
     white = plain((0.95, 0.95, 0.94), 0.02, piece.seed)
     seat = piece.between(0.38, 0.42)
     piece.cushion((0, 0.06, seat * 0.3), (0.22, 0.42, seat * 0.6), white, 0.4)
@@ -206,7 +197,6 @@ def toilet(piece: Piece) -> None:
 
 
 def bathtub(piece: Piece) -> None:
-    """A bathtub: apron, rim, hollow basin, tap and overflow."""
     width, depth, height = piece.lengths((1.5, 1.75), (0.7, 0.8), (0.54, 0.6))
     white = plain((0.94, 0.94, 0.93), 0.02, piece.seed)
     x, y = width / 2, depth / 2
@@ -244,7 +234,6 @@ def _hollow(piece: Piece, x: float, y: float, height: float, paint: Paint) -> No
 
 
 def vanity(piece: Piece) -> None:
-    """A washbasin on a cabinet: doors, top, bowl, tap."""
     width, height = piece.between(0.55, 0.9), piece.between(0.8, 0.86)
     front, white = piece.finish(), plain((0.95, 0.95, 0.94), 0.02, piece.seed)
     x = width / 2
@@ -260,7 +249,6 @@ def vanity(piece: Piece) -> None:
 
 
 def towel(piece: Piece) -> None:
-    """A towel over a rail on two wall brackets."""
     width, drop = piece.between(0.4, 0.55), piece.between(0.45, 0.65)
     chrome, cover = plain(CHROME), cloth(piece.one_of(CLOTHS), piece.seed, 0.09)
     x = width / 2 + 0.06

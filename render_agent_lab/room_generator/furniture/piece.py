@@ -47,7 +47,6 @@ class Piece:
 
     @property
     def mesh(self) -> Mesh:
-        """All parts as one mesh."""
         return shapes.merge_meshes(self.parts)
 
     def between(self, low: float, high: float) -> float:
@@ -63,12 +62,10 @@ class Piece:
         return bool(self.rng.random() < share)
 
     def one_of(self, choices: Any) -> Any:
-        """Return a random element of `choices`."""
         return choices[int(self.rng.integers(len(choices)))]
 
     @property
     def seed(self) -> int:
-        """A new seed for a material."""
         return int(self.rng.integers(1 << 30))
 
     def timber(self, along: int = 0, colour: Colour | None = None) -> Paint:
@@ -82,7 +79,6 @@ class Piece:
         return self.timber(2)
 
     def add(self, mesh: Mesh) -> None:
-        """Add a finished part."""
         self.parts.append(mesh)
 
     def box(self, low: Any, high: Any, paint: Paint, coarse: float = 1.0) -> None:

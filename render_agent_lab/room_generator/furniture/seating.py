@@ -10,7 +10,6 @@ from render_agent_lab.room_generator.shapes import Paint
 
 
 def chair(piece: Piece) -> None:
-    """A kitchen chair: four legs, a seat, a back of slats or a board."""
     width, depth = piece.between(0.4, 0.47), piece.between(0.4, 0.46)
     seat, high = piece.between(0.44, 0.47), piece.between(0.82, 0.98)
     frame = piece.timber(2)
@@ -32,7 +31,6 @@ def chair(piece: Piece) -> None:
 
 
 def office_chair(piece: Piece) -> None:
-    """A swivel chair: a star of five arms on castors, a column, a padded seat and back."""
     dark = plain(BLACK, 0.05, piece.seed)
     cover = cloth(piece.one_of(CLOTHS), piece.seed)
     seat, high = piece.between(0.45, 0.52), piece.between(0.95, 1.15)
@@ -53,7 +51,6 @@ def office_chair(piece: Piece) -> None:
 
 
 def stool(piece: Piece) -> None:
-    """A stool: a round or square seat on splayed or straight legs, with a ring of rungs."""
     height, radius = piece.between(0.42, 0.66), piece.between(0.15, 0.2)
     frame = piece.timber(2)
     top: Paint = frame if piece.chance(0.5) else cloth(piece.one_of(CLOTHS), piece.seed)
@@ -75,13 +72,11 @@ def stool(piece: Piece) -> None:
 
 
 def sofa(piece: Piece) -> None:
-    """A sofa with two or three seats: base, feet, arms, seat and back cushions."""
     seats = int(piece.rng.integers(2, 4))
     _add_upholstery(piece, piece.between(0.58, 0.68) * seats, seats)
 
 
 def armchair(piece: Piece) -> None:
-    """An armchair: a sofa with one seat."""
     _add_upholstery(piece, piece.between(0.52, 0.6), 1)
 
 

@@ -12,7 +12,6 @@ from render_agent_lab.room_generator.shapes import Paint
 
 
 def wardrobe(piece: Piece) -> None:
-    """A wardrobe: plinth, body, two or three doors with handles, cornice."""
     doors = int(piece.rng.integers(2, 4))
     width, depth, height = (
         0.48 * doors + piece.between(0, 0.15),
@@ -23,33 +22,28 @@ def wardrobe(piece: Piece) -> None:
 
 
 def cabinet(piece: Piece) -> None:
-    """A sideboard: plinth, body, doors with handles."""
     columns = int(piece.rng.integers(2, 4))
     width = 0.42 * columns + piece.between(0, 0.15)
     _add_fronts(piece, width, piece.between(0.38, 0.46), piece.between(0.75, 0.95), 1, columns)
 
 
 def hanging_cabinet(piece: Piece) -> None:
-    """A wall cabinet over a kitchen counter."""
     _add_fronts(piece, piece.between(0.8, 1.2), 0.33, piece.between(0.55, 0.65), 1, 2, plinth=0.0)
     piece.top = None
 
 
 def dresser(piece: Piece) -> None:
-    """A chest of drawers."""
     columns = int(piece.rng.integers(1, 3))
     width = 0.5 * columns + piece.between(0.1, 0.3)
     _add_fronts(piece, width, piece.between(0.42, 0.5), piece.between(0.75, 1.05), 4, columns)
 
 
 def nightstand(piece: Piece) -> None:
-    """A bedside table with two drawers."""
     width, depth, height = piece.lengths((0.4, 0.5), (0.36, 0.42), (0.45, 0.58))
     _add_fronts(piece, width, depth, height, 2, 1)
 
 
 def tv_stand(piece: Piece) -> None:
-    """A low TV stand with doors."""
     _add_fronts(
         piece, piece.between(1.2, 1.7), piece.between(0.38, 0.45), piece.between(0.42, 0.55), 1, 3
     )
@@ -110,7 +104,6 @@ def _handle(
 
 
 def bookshelf(piece: Piece) -> None:
-    """A bookshelf of books of various heights and colours, with gaps."""
     width, depth, height = piece.lengths((0.7, 1.1), (0.26, 0.32), (1.6, 2.05))
     body = piece.timber(2)
     x, y, board = width / 2, depth / 2, 0.022
@@ -149,7 +142,6 @@ def _books(piece: Piece, left: float, right: float, front: float, low: float, ro
 
 
 def basket(piece: Piece) -> None:
-    """A laundry basket: a woven body, a rim and a lid."""
     radius, height = piece.between(0.19, 0.25), piece.between(0.4, 0.6)
     weave = cloth((0.7, 0.57, 0.38), piece.seed)
     piece.pillar(0, 0, radius * 0.95, 0, height, weave)
@@ -158,7 +150,6 @@ def basket(piece: Piece) -> None:
 
 
 def trash_bin(piece: Piece) -> None:
-    """A bin: a tapering bucket with a dark inside and a rim."""
     low, top, height = piece.lengths((0.1, 0.13), (0.14, 0.18), (0.28, 0.42))
     body = plain(piece.one_of(METALS + CLOTHS), 0.05, piece.seed)
     inside = plain((0.07, 0.07, 0.07))
@@ -168,7 +159,6 @@ def trash_bin(piece: Piece) -> None:
 
 
 def backpack(piece: Piece) -> None:
-    """A rucksack: body, front pocket, flap, straps, a loop on top."""
     width, height = piece.between(0.28, 0.34), piece.between(0.42, 0.52)
     cover = cloth(piece.one_of(CLOTHS), piece.seed)
     dark = cloth((0.13, 0.13, 0.14), piece.seed)
@@ -182,7 +172,6 @@ def backpack(piece: Piece) -> None:
 
 
 def suitcase(piece: Piece) -> None:
-    """A trolley case: shell with ribs, wheels, telescopic handle."""
     width, depth, height = piece.lengths((0.4, 0.48), (0.24, 0.28), (0.58, 0.7))
     shell = plain(piece.one_of(CLOTHS), 0.05, piece.seed)
     dark = plain((0.12, 0.12, 0.13))
@@ -209,7 +198,6 @@ def suitcase(piece: Piece) -> None:
 
 
 def shoes(piece: Piece) -> None:
-    """A pair of shoes: soles, uppers, dark openings."""
     leather = plain(piece.one_of(CLOTHS), 0.08, piece.seed)
     sole, hollow = plain((0.85, 0.83, 0.78)), plain((0.08, 0.07, 0.07))
     turn = piece.between(-0.02, 0.02)
@@ -222,7 +210,6 @@ def shoes(piece: Piece) -> None:
 
 
 def guitar(piece: Piece) -> None:
-    """A guitar leaning upright on a small stand."""
     top = piece.timber(2, (0.75, 0.5, 0.25))
     dark = plain((0.15, 0.09, 0.06))
     piece.cushion((0, 0, 0.27), (0.38, 0.1, 0.3), top, 0.8)

@@ -7,7 +7,6 @@ from render_agent_lab.room_generator.paint import cloth, plain
 
 
 def dining_table(piece: Piece) -> None:
-    """A dining table: a rectangular top on an apron and legs, or a round top on a central foot."""
     height = piece.between(0.72, 0.77)
     frame = piece.timber(0)
     piece.top = height
@@ -25,7 +24,6 @@ def dining_table(piece: Piece) -> None:
 
 
 def coffee_table(piece: Piece) -> None:
-    """A low table with a shelf below its top."""
     width, depth, height = piece.lengths((0.8, 1.2), (0.45, 0.65), (0.38, 0.46))
     frame = piece.timber(0)
     piece.box((-width / 2, -depth / 2, height - 0.03), (width / 2, depth / 2, height), frame)
@@ -40,7 +38,6 @@ def coffee_table(piece: Piece) -> None:
 
 
 def side_table(piece: Piece) -> None:
-    """A small round table on three legs."""
     radius, height = piece.between(0.2, 0.28), piece.between(0.48, 0.6)
     frame = piece.timber(2)
     piece.pillar(0, 0, radius, height - 0.025, height, frame)
@@ -55,7 +52,6 @@ def side_table(piece: Piece) -> None:
 
 
 def desk(piece: Piece) -> None:
-    """A desk: a top, legs, a back panel, and a chest of drawers at one end."""
     width, depth, height = piece.lengths((1.1, 1.6), (0.6, 0.75), (0.72, 0.76))
     board = piece.finish() if piece.chance(0.5) else piece.timber(0)
     x, y = width / 2, depth / 2
@@ -76,7 +72,6 @@ def desk(piece: Piece) -> None:
 
 
 def bed(piece: Piece) -> None:
-    """A bed: feet, frame, mattress, headboard and an overhanging duvet."""
     width = piece.one_of((0.95, 1.2, 1.45, 1.65))
     length, seat = piece.between(2.0, 2.1), piece.between(0.45, 0.55)
     frame = piece.timber(0)
@@ -96,7 +91,6 @@ def bed(piece: Piece) -> None:
 
 
 def pillow(piece: Piece) -> None:
-    """A pillow with piping."""
     width, depth, thick = piece.lengths((0.48, 0.65), (0.36, 0.42), (0.1, 0.14))
     cover = cloth(piece.one_of(WHITES + CLOTHS), piece.seed)
     piece.cushion((0, 0, thick / 2), (width, depth, thick), cover, 0.55)
@@ -104,7 +98,6 @@ def pillow(piece: Piece) -> None:
 
 
 def blanket(piece: Piece) -> None:
-    """A folded blanket in three layers."""
     width, depth = piece.between(0.45, 0.6), piece.between(0.35, 0.45)
     cover = cloth(piece.one_of(CLOTHS), piece.seed, 0.08)
     for layer in range(3):
@@ -114,7 +107,6 @@ def blanket(piece: Piece) -> None:
 
 
 def piano(piece: Piece) -> None:
-    """An upright piano: body, lid, keyboard with white and black keys, pedals."""
     width, height = piece.between(1.42, 1.5), piece.between(1.1, 1.25)
     body = (
         plain((0.12, 0.07, 0.05), 0.1, piece.seed)

@@ -17,7 +17,6 @@ from render_agent_lab.room_generator.questions.draft import Draft
 
 
 def generated_types() -> list[QuestionType]:
-    """Return the types with a generator."""
     return [kind for kind in all_types().values() if kind.generator is not None]
 
 

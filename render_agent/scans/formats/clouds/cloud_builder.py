@@ -61,7 +61,6 @@ class CloudBuilder:
             self._thin()
 
     def scan(self) -> Scan:
-        """Return the collected points as a scan."""
         points, values = self._join()
         self._parts = []
         notes = invalid_note(self._num_invalid, self._num_points)

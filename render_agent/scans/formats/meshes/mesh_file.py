@@ -38,7 +38,6 @@ def read_mesh(path: Path, size: int) -> Scan:
 
 
 def read_mesh_in_child(path: Path, size: int) -> Scan:
-    """Read a mesh file in a child process; see `read_mesh`."""
     return _read(path, size, in_child=True)
 
 

@@ -72,7 +72,6 @@ def read_off(path: Path) -> Scan:
 
 
 def _table(path: Path, lines: list[bytes]) -> NDArray[np.float64]:
-    """Return lines of equally many numbers as a table."""
     numbers = text_numbers(path, b"\n".join(lines))
     if not lines:
         return np.empty((0, 3))

@@ -33,7 +33,6 @@ def read_ply(path: Path, size: int) -> Scan:
 
 
 def read_ply_in_child(path: Path, size: int) -> Scan:
-    """Read a PLY file in a child process; see `read_ply`."""
     return _read(path, size, in_child=True)
 
 

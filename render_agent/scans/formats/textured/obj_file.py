@@ -110,7 +110,6 @@ class _Parser:
     num_lines: int = 0
 
     def add(self, text: bytes) -> None:
-        """Parse a block of whole lines."""
         if text[:1] in SPACES or b"\n " in text or b"\n\t" in text:
             text = INDENT.sub(b"", text)
         if b"#" in text:
@@ -263,7 +262,6 @@ class _Lines:
         return np.flatnonzero(matches)
 
     def comments(self) -> Integers:
-        """Return the numbers of empty lines and comments."""
         return np.flatnonzero(np.isin(self._data[self.starts], (ord("\n"), ord("#"))))
 
     def words(self, rows: Integers) -> Integers:

@@ -79,7 +79,6 @@ class Appearance:
 
     @property
     def primvars(self) -> set[str]:
-        """Names of the primvars that it needs."""
         sources = (self.diffuse, self.emission)
         names = {source.image.primvar for source in sources if source.image}
         return names | ({self.diffuse.primvar} if self.diffuse.primvar else set())

@@ -102,7 +102,6 @@ class GltfFile:
         return rows
 
     def view(self, number: int) -> memoryview:
-        """Return the content of a buffer view."""
         entry = self.tree["bufferViews"][number]
         buffer = self.tree["buffers"][entry["buffer"]]
         if "uri" not in buffer and any(extension(buffer, name) for name in MESHOPT):

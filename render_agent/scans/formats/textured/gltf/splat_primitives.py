@@ -29,7 +29,6 @@ COLOUR_NOTE = "view-dependent colours of splats are not shown"
 
 
 def is_splat(primitive: Tree) -> bool:
-    """Return True if a primitive has the extension for splats."""
     return SPLAT in (primitive.get("extensions") or {})
 
 
