@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
@@ -10,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Mount, Route
 
 from render_agent.errors import RunLogError, SetupError
+from render_agent.util import interrupts
 from render_agent.util.web.checks import MAX_POST_BYTES, TOKEN_HEADER, PageFiles
 from render_agent.util.web.server import LocalServer
 
@@ -311,6 +313,14 @@ def test_close_drops_idle_connections_and_joins_threads(site):
         thread.join(60)
         assert not thread.is_alive(), thread
     LocalServer(server.port).close()  # the port is free again at once
+
+
+def test_signal_that_a_library_swallowed_ends_the_wait(monkeypatch):
+    monkeypatch.setattr(interrupts, "_received", [KeyboardInterrupt])
+    with closing(LocalServer()) as local:
+        local._ended.set()
+        with pytest.raises(KeyboardInterrupt):
+            local.wait()
 
 
 def test_a_server_that_never_started_can_be_closed():

@@ -21,6 +21,7 @@ from render_agent.errors import RenderAgentError
 from render_agent.report.pages.build import REPORT, build_report
 from render_agent.report.pages.index.runs_page import has_report, render_runs_page
 from render_agent.runs.read import RunData, list_runs
+from render_agent.util.interrupts import reraise
 from render_agent.util.web.checks import PageFiles
 from render_agent.util.web.server import LocalServer
 from render_agent.util.web.templates import ASSETS
@@ -51,6 +52,7 @@ class LiveReports:
     def serve(self) -> None:
         """Write the requested reports until interrupted."""
         while True:
+            reraise()
             path, future = self._requests.get()
             if not future.set_running_or_notify_cancel():
                 continue  # the page was closed

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from render_agent.errors import RenderAgentError, SetupError
+from render_agent.util.interrupts import reraise
 from render_agent.util.web.checks import check_request
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class LocalServer:
 
     def wait(self) -> None:
         """Serve until the process is interrupted."""
+        reraise()
         # An interrupted join would mark the running thread as ended (Python 3.11), so that `close` would not wait for it.
         self._ended.wait()
 

@@ -13,6 +13,7 @@ from factories.reports import run_rooms
 from render_agent.report.pages import live as module
 from render_agent.report.pages.live import LiveReports, serve_run
 from render_agent.runs.log.lock import FolderLock
+from render_agent.util import interrupts
 
 
 def fetch(address):
@@ -81,3 +82,11 @@ def test_only_pages_and_images_are_served(served):
         with pytest.raises(urllib.error.HTTPError) as refused:
             fetch(served + name)
         refused.value.close()
+
+
+def test_signal_that_a_library_swallowed_ends_the_service(monkeypatch):
+    reports = LiveReports(1)
+    monkeypatch.setattr(reports, "_requests", None)  # fails instead of waiting
+    monkeypatch.setattr(interrupts, "_received", [KeyboardInterrupt])
+    with pytest.raises(KeyboardInterrupt):
+        reports.serve()
