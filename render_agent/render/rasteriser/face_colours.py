@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
+from render_agent.render.rasteriser.kernels import inlined_kernel, kernel, prefetch
 from render_agent.render.rasteriser.mipmaps import (
     NO_IMAGE,
     detail_at,
@@ -20,6 +20,7 @@ from render_agent.render.rasteriser.zbuffer import corner_normals, homogeneous_c
 
 # Pixels of a row that share a mip level, computed at their middle; GPUs use 2 x 2 pixels.
 SAME_DETAIL_PIXELS = 8
+PREFETCH_PIXELS = 16  # pixels ahead whose faces are prefetched
 CACHED_FACES = 2048  # cached planes of faces; few enough to fit in the CPU cache
 
 
@@ -58,13 +59,14 @@ def colour_faces(
     shades = np.empty((3, 3), np.float64)
     # Unpacked here, because passing a tuple updates the reference count of each array, which costs more than a texel.
     starts, scales, materials = pages.starts, pages.scales, pages.materials
-    first_level, wraps, uv = pages.first, pages.wraps, pages.uv
+    first_level, wraps, uv, tints = pages.first, pages.wraps, pages.uv, pages.tints
     has_textures = len(materials) > 0
-    has_tints = len(pages.tints) > 0
+    has_tints = len(tints) > 0
     # Most faces occur again in the next row.
     owners = np.full(CACHED_FACES, -1, np.int32)
     planes = np.empty((CACHED_FACES, 18 if has_textures else 9), np.float64)
     width = keys.shape[1]
+    face_corners = faces.reshape(-1)
     places, details = np.empty((2, width), np.uint64), np.empty(width, np.int64)
     for row in range(first_row, last_row):
         for column in range(width):
@@ -75,6 +77,7 @@ def colour_faces(
         end = 0
         while end < width:
             begin, face = end, nearest[row, end]
+            prefetch(face_corners, 3 * nearest[row, min(end + PREFETCH_PIXELS, width - 1)])
             while end < width and nearest[row, end] == face:
                 end += 1
             material = materials[face] if has_textures and face >= 0 else -1
@@ -125,10 +128,13 @@ def colour_faces(
                         places[1, column] = texel_at(far_start, far_row, far_wide, far_tall, s, t)
                 if not has_tints:
                     continue
-            tints = pages.tints if material >= 0 else vertex_colours
             for corner in range(3):
+                vertex = faces[face, corner]
                 for channel in range(3):
-                    shades[corner, channel] = tints[faces[face, corner], channel]
+                    if material >= 0:
+                        shades[corner, channel] = tints[vertex, channel]
+                    else:
+                        shades[corner, channel] = vertex_colours[vertex, channel]
             (a0, a1, a2), (b0, b1, b2), (c0, c1, c2) = _load_vectors(planes, slot, 0)
             for column in range(begin, end):
                 u = column + 0.5

@@ -16,13 +16,23 @@ from typing import Any
 import numpy as np
 
 from render_agent.render.rasteriser.kernels import inlined_kernel, kernel
-from render_agent.render.rasteriser.mipmaps import (
-    is_hole,
-    texture_plane,
+from render_agent.render.rasteriser.mipmaps import is_hole, texture_plane
+
+WIDE_PIXELS = 16  # spans at least this long are drawn with SIMD, which is slower for fewer pixels
+
+# Rows of a table of triangles, one per column: their corners (pixel and key) from the top of the image to the bottom; the
+# slopes of the edges from first to last, first to middle and middle to last corner; the change of the key per column and
+# per row, and its range; the first and last-plus-one row.
+X0, Y0, K0, X1, Y1, K1, X2, Y2, K2, LONG, UPPER, LOWER, KU, KV, LOW, HIGH, TOP, BOTTOM = range(18)
+# Rows of a table of spans, one per triangle: the first and last-plus-one column, and the key at column 0.
+LEFT, RIGHT, START = range(3)
+PADDING = (
+    8  # unused columns, without which the rows of a table would compete for the same cache lines
 )
 
-# Rows at least this wide are drawn with SIMD, which is slower for fewer pixels.
-WIDE_PIXELS = 12
+# Vertices are compared by the pixel to which they round: row << 32 | column.
+ROW_BITS, COLUMN_BITS = np.int64(-1 << 32), np.int64((1 << 32) - 1)
+BEHIND = np.int64(-1)  # instead of a pixel, for vertices that are closer than the near plane
 
 
 @kernel
@@ -52,8 +62,13 @@ def is_hidden(keys: Any, rectangle: Any, first_row: Any, last_row: Any, key: Any
 
 
 @kernel
-def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, rows: Any) -> Any:
-    """Write u, v, key and depth of vertices first … last-1 to the rows of `rows`."""
+def _project(
+    vertices: Any, first: Any, last: Any, m: Any, perspective: Any, near: Any,
+    first_row: Any, last_row: Any, width: Any, local: Any, pixels: Any,
+) -> Any:  # fmt: skip
+    """Write u, v and key of vertices first … last-1 to the rows of `local`, and the pixel within the band that each
+    rounds to, or BEHIND, to `pixels`.
+    """
     a0, a1, a2, a3 = m[0, 0], m[0, 1], m[0, 2], m[0, 3]
     b0, b1, b2, b3 = m[1, 0], m[1, 1], m[1, 2], m[1, 3]
     d0, d1, d2, d3 = m[3, 0], m[3, 1], m[3, 2], m[3, 3]
@@ -63,133 +78,62 @@ def _project(vertices: Any, first: Any, last: Any, m: Any, perspective: Any, row
         z = np.float64(vertices[2, first + i])
         depth = d0 * x + d1 * y + d2 * z + d3
         scale = 1.0 / depth if perspective else 1.0
-        rows[0, i] = (a0 * x + a1 * y + a2 * z + a3) * scale
-        rows[1, i] = (b0 * x + b1 * y + b2 * z + b3) * scale
-        rows[2, i] = scale if perspective else -depth
-        rows[3, i] = depth
+        u = (a0 * x + a1 * y + a2 * z + a3) * scale
+        v = (b0 * x + b1 * y + b2 * z + b3) * scale
+        local[0, i], local[1, i], local[2, i] = u, v, scale if perspective else -depth
+        is_front = depth >= near
+        row = np.int64(np.ceil((min(max(v, first_row), last_row) if is_front else 0.0) - 0.5))
+        column = np.int64(np.ceil((min(max(u, 0.0), width) if is_front else 0.0) - 0.5))
+        pixels[i] = row << 32 | column if is_front else BEHIND
 
 
 @inlined_kernel
-def _ordered(a: Any, b: Any, swap: Any) -> Any:
-    return (b if swap else a), (a if swap else b)
-
-
-@inlined_kernel
-def _set_up(
-    x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any, x2: Any, y2: Any, k2: Any,
-    first_row: Any, last_row: Any, triangle: Any,
-) -> Any:  # fmt: skip
-    """Write a triangle with corners (pixel, key) to `triangle`, (SIZE,): its corners from the top of the image to the
-    bottom, the slopes of its edges, its first and last-plus-one row, and twice its signed area.
-
-    Branchless to avoid mispredictions: most triangles of a scan are too small to predict anything.
-    """
-    swap = y1 < y0
-    x0, x1 = _ordered(x0, x1, swap)
-    y0, y1 = _ordered(y0, y1, swap)
-    k0, k1 = _ordered(k0, k1, swap)
-    swap = y2 < y1
-    x1, x2 = _ordered(x1, x2, swap)
-    y1, y2 = _ordered(y1, y2, swap)
-    k1, k2 = _ordered(k1, k2, swap)
-    swap = y1 < y0
-    x0, x1 = _ordered(x0, x1, swap)
-    y0, y1 = _ordered(y0, y1, swap)
-    k0, k1 = _ordered(k0, k1, swap)
-    triangle[0], triangle[1], triangle[2] = x0, y0, k0
-    triangle[3], triangle[4], triangle[5] = x1, y1, k1
-    triangle[6], triangle[7], triangle[8] = x2, y2, k2
-    triangle[9] = (x2 - x0) / (y2 - y0)
-    triangle[10] = (x1 - x0) / (y1 - y0)
-    triangle[11] = (x2 - x1) / (y2 - y1)
-    triangle[12] = np.ceil(max(y0, np.float64(first_row)) - 0.5)
-    area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
-    bottom = np.ceil(min(y2, np.float64(last_row)) - 0.5)
-    triangle[13] = bottom if area != 0.0 else -1.0  # no rows
-    triangle[14] = area
-
-
-SIZE = 15  # numbers of a triangle that is set up
-
-
-@inlined_kernel
-def _columns(row: Any, triangle: Any, width: Any) -> Any:
-    """Return the first and last-plus-one column that a triangle covers in a row."""
-    y, x1, y1 = row + 0.5, triangle[3], triangle[4]
-    is_upper = y < y1
-    xa = triangle[0] + (y - triangle[1]) * triangle[9]
-    xb = triangle[0] if is_upper else x1
-    xb += (y - (triangle[1] if is_upper else y1)) * (triangle[10] if is_upper else triangle[11])
+def _corner_indices(faces: Any, face: Any, base: Any) -> Any:
+    """Return a face's vertices within its block, unsigned, so that they need no check for negative indices."""
     return (
-        np.int64(np.ceil(max(min(xa, xb), 0.0) - 0.5)),
-        np.int64(np.ceil(min(max(xa, xb), np.float64(width)) - 0.5)),
+        np.uint64(faces[face, 0] - base),
+        np.uint64(faces[face, 1] - base),
+        np.uint64(faces[face, 2] - base),
     )
 
 
 @kernel
-def _fill_wide(
-    start: Any, ku: Any, low: Any, high: Any, left: Any, face: Any, order: Any, keys: Any, nearest: Any
-) -> None:  # fmt: skip
-    """Draw a face into the pixels of a row from column `left` on, without branches, so that it is vectorised.
+def _find_covering_faces(
+    faces: Any, start: Any, stop: Any, base: Any, pixels: Any, covering: Any
+) -> Any:
+    """Write the faces out of start … stop-1 that may cover a pixel to `covering`; return their number.
 
-    `keys` and `nearest` are (n,), one entry per pixel.
+    Such a face has a pixel centre within its bounding rectangle, or intersects the near plane. In a dense scan most
+    faces are between pixel centres. The loop is branchless to avoid mispredictions.
     """
-    ties = 0
-    for i in range(len(keys)):
-        key = np.float32(min(max(start + (left + i) * ku, low), high))
-        old_key = keys[i]
-        ties += key == old_key
-        keys[i] = key if key > old_key else old_key
-        nearest[i] = face if key > old_key else nearest[i]
-    if ties:
-        for i in range(len(keys)):
-            key = np.float32(min(max(start + (left + i) * ku, low), high))
-            if key == keys[i] and order[face] < order[nearest[i]]:
-                nearest[i] = face
-
-
-@inlined_kernel
-def _fill(
-    triangle: Any, face: Any, order: Any, keys: Any, nearest: Any, pages: Any, material: Any, plane: Any
-) -> Any:  # fmt: skip
-    """Draw a triangle that is set up.
-
-    `material` is that of a face with holes, and `plane` its texture plane; otherwise `material` is -1.
-    """
-    x0, y0, k0 = triangle[0], triangle[1], triangle[2]
-    x1, y1, k1 = triangle[3], triangle[4], triangle[5]
-    x2, y2, k2 = triangle[6], triangle[7], triangle[8]
-    low = min(k0, k1, k2)
-    high = max(k0, k1, k2)
-    ku = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / triangle[14]
-    kv = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / triangle[14]
-    for row in range(np.int64(triangle[12]), np.int64(triangle[13])):
-        left, right = _columns(row, triangle, keys.shape[1])
-        start = k0 + (row + 0.5 - y0) * kv + (0.5 - x0) * ku
-        if material < 0 and right - left >= WIDE_PIXELS:
-            _fill_wide(
-                start, ku, low, high, left, face, order,
-                keys[row, left:right], nearest[row, left:right],
-            )  # fmt: skip
-            continue
-        for column in range(left, right):
-            pixel = np.uint64(column)  # unsigned, so that it needs no check for negative indices
-            key = np.float32(min(max(start + column * ku, low), high))
-            old_key = keys[row, pixel]
-            if key < old_key or (key == old_key and order[face] >= order[nearest[row, pixel]]):
-                continue
-            if material >= 0 and is_hole(pages, material, plane, column + 0.5, row + 0.5):
-                continue
-            keys[row, pixel] = key
-            nearest[row, pixel] = face
+    count = 0
+    for face in range(start, stop):
+        a, b, c = _corner_indices(faces, face, base)
+        difference = (pixels[a] ^ pixels[b]) | (pixels[a] ^ pixels[c])
+        covering[count] = face
+        count += int(((difference & ROW_BITS) != 0) & ((difference & COLUMN_BITS) != 0))
+    return count
 
 
 @kernel
-def _fill_around_holes(
-    triangle: Any, face: Any, order: Any, keys: Any, nearest: Any, pages: Any, material: Any, plane: Any
-) -> None:  # fmt: skip
-    """Call `_fill` outside the loop over faces, which is faster without the code for holes."""
-    _fill(triangle, face, order, keys, nearest, pages, material, plane)
+def _gather_corners(
+    faces: Any, covering: Any, base: Any, local: Any, pixels: Any, triangles: Any, owners: Any, cut: Any
+) -> Any:  # fmt: skip
+    """Write the corners of faces to the columns of `triangles`, and those that intersect the near plane to `cut`
+    instead; return the number of both.
+    """
+    u, v, keys = local[0], local[1], local[2]
+    count = num_cut = 0
+    for face in covering:
+        a, b, c = _corner_indices(faces, face, base)
+        triangles[X0, count], triangles[Y0, count], triangles[K0, count] = u[a], v[a], keys[a]
+        triangles[X1, count], triangles[Y1, count], triangles[K1, count] = u[b], v[b], keys[b]
+        triangles[X2, count], triangles[Y2, count], triangles[K2, count] = u[c], v[c], keys[c]
+        owners[count] = cut[num_cut] = face
+        is_cut = (pixels[a] | pixels[b] | pixels[c]) < 0
+        num_cut += int(is_cut)
+        count += int(not is_cut)
+    return count, num_cut
 
 
 @inlined_kernel
@@ -206,7 +150,7 @@ def _corner(vertices: Any, vertex: Any, m: Any) -> Any:
     )
 
 
-@kernel
+@inlined_kernel
 def homogeneous_corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
     """Return the homogeneous pixels and depths of a face's three corners; see `_corner`."""
     return (
@@ -244,74 +188,191 @@ def _clip(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
     return count
 
 
-@inlined_kernel
-def _corner_indices(faces: Any, face: Any, base: Any) -> Any:
-    """Return a face's vertices within its block, unsigned, so that they need no check for negative indices."""
-    return (
-        np.uint64(faces[face, 0] - base),
-        np.uint64(faces[face, 1] - base),
-        np.uint64(faces[face, 2] - base),
-    )
-
-
 @kernel
-def _find_covering_faces(
-    faces: Any, start: Any, stop: Any, base: Any, local: Any, near: Any,
-    top: Any, bottom: Any, width: Any, covering: Any,
+def _append_clipped(
+    corners: Any, near: Any, perspective: Any, polygon: Any, face: Any, triangles: Any, owners: Any, count: Any
 ) -> Any:  # fmt: skip
-    """Write the faces out of start … stop-1 that may cover a pixel to `covering`; return their number.
-
-    Such a face has a pixel centre within its bounding rectangle, or intersects the near plane. In a dense scan most
-    faces are between pixel centres. The loop is branchless to avoid mispredictions.
-    """
-    count = 0
-    u, v, depths = local[0], local[1], local[3]
-    for face in range(start, stop):
-        a, b, c = _corner_indices(faces, face, base)
-        ua, ub, uc = u[a], u[b], u[c]
-        va, vb, vc = v[a], v[b], v[c]
-        first_row = np.ceil(max(min(va, vb, vc), top) - 0.5)
-        last_row = np.ceil(min(max(va, vb, vc), bottom) - 0.5)
-        first_column = np.ceil(max(min(ua, ub, uc), 0.0) - 0.5)
-        last_column = np.ceil(min(max(ua, ub, uc), width) - 0.5)
-        da, db, dc = depths[a], depths[b], depths[c]
-        covers = (first_row < last_row) & (first_column < last_column)
-        cut = min(da, db, dc) < near
-        covering[count] = face
-        count += int((covers | cut) & (max(da, db, dc) >= near))
+    """Append the part of a face that is beyond the near plane to `triangles`; return their new number."""
+    for third in range(2, _clip(corners, near, perspective, polygon)):
+        for axis in range(3):
+            triangles[X0 + axis, count] = polygon[0, axis]
+            triangles[X1 + axis, count] = polygon[third - 1, axis]
+            triangles[X2 + axis, count] = polygon[third, axis]
+        owners[count] = face
+        count += 1
     return count
 
 
-@kernel
-def _set_up_faces(
-    faces: Any, covering: Any, base: Any, local: Any, first_row: Any, last_row: Any, triangles: Any
-) -> None:  # fmt: skip
-    """Set up the faces in `covering`, (n,); those that intersect the near plane get meaningless values."""
-    u, v, keys = local[0], local[1], local[2]
-    for i in range(len(covering)):
-        a, b, c = _corner_indices(faces, covering[i], base)
-        _set_up(
-            u[a], v[a], keys[a], u[b], v[b], keys[b], u[c], v[c], keys[c],
-            first_row, last_row, triangles[i],
-        )  # fmt: skip
+@inlined_kernel
+def _ordered(x0: Any, y0: Any, k0: Any, x1: Any, y1: Any, k1: Any) -> Any:
+    """Return two corners from the top of the image to the bottom."""
+    swap = y1 < y0
+    return (
+        x1 if swap else x0, y1 if swap else y0, k1 if swap else k0,
+        x0 if swap else x1, y0 if swap else y1, k0 if swap else k1,
+    )  # fmt: skip
 
 
 @kernel
-def _draw_cut(
-    corners: Any, polygon: Any, near: Any, perspective: Any,
-    face: Any, order: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
-    pages: Any, material: Any, plane: Any,
+def _set_up(triangles: Any, count: Any, first_row: Any, last_row: Any) -> None:
+    """Fill in the other rows of `triangles` from their corners, in any order.
+
+    Branchless to avoid mispredictions: most triangles of a scan are too small to predict anything.
+    """
+    t = triangles
+    for i in range(count):
+        x0, y0, k0, x1, y1, k1 = _ordered(
+            t[X0, i], t[Y0, i], t[K0, i], t[X1, i], t[Y1, i], t[K1, i]
+        )
+        x1, y1, k1, x2, y2, k2 = _ordered(x1, y1, k1, t[X2, i], t[Y2, i], t[K2, i])
+        x0, y0, k0, x1, y1, k1 = _ordered(x0, y0, k0, x1, y1, k1)
+        t[X0, i], t[Y0, i], t[K0, i], t[X1, i], t[Y1, i] = x0, y0, k0, x1, y1
+        t[LONG, i] = (x2 - x0) / (y2 - y0)
+        t[UPPER, i] = (x1 - x0) / (y1 - y0)
+        t[LOWER, i] = (x2 - x1) / (y2 - y1)
+        area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
+        t[KU, i] = ((k1 - k0) * (y2 - y0) - (k2 - k0) * (y1 - y0)) / area
+        t[KV, i] = ((k2 - k0) * (x1 - x0) - (k1 - k0) * (x2 - x0)) / area
+        t[LOW, i], t[HIGH, i] = min(k0, k1, k2), max(k0, k1, k2)
+        t[TOP, i] = np.ceil(max(y0, first_row) - 0.5)
+        bottom = np.ceil(min(y2, last_row) - 0.5)
+        t[BOTTOM, i] = bottom if area != 0.0 else -1.0  # no rows
+
+
+@kernel
+def _find_spans(triangles: Any, count: Any, offset: Any, width: Any, spans: Any) -> None:
+    """Write the columns that each triangle covers in its row number `offset` to `spans`, in a loop that is
+    vectorised.
+    """
+    t = triangles
+    for i in range(count):
+        row = t[TOP, i] + offset
+        y, x0, y0, y1 = row + 0.5, t[X0, i], t[Y0, i], t[Y1, i]
+        is_upper = y < y1
+        xa = x0 + (y - y0) * t[LONG, i]
+        xb = x0 if is_upper else t[X1, i]
+        xb += (y - (y0 if is_upper else y1)) * (t[UPPER, i] if is_upper else t[LOWER, i])
+        spans[LEFT, i] = np.ceil(max(min(xa, xb), 0.0) - 0.5)
+        right = np.ceil(min(max(xa, xb), width) - 0.5)
+        spans[RIGHT, i] = right if row < t[BOTTOM, i] else -1.0
+        spans[START, i] = t[K0, i] + (y - y0) * t[KV, i] + (0.5 - x0) * t[KU, i]
+
+
+@kernel
+def _drop_finished(triangles: Any, owners: Any, count: Any, offset: Any) -> Any:
+    """Remove the triangles without a row number `offset`; return the number of others."""
+    kept = 0
+    for i in range(count):
+        if triangles[TOP, i] + offset < triangles[BOTTOM, i]:
+            for row in range(len(triangles)):
+                triangles[row, kept] = triangles[row, i]
+            owners[kept] = owners[i]
+            kept += 1
+    return kept
+
+
+@kernel
+def _fill_wide(
+    start: Any, ku: Any, low: Any, high: Any, left: Any, face: Any, order: Any, keys: Any, nearest: Any
 ) -> None:  # fmt: skip
-    """Draw the part of a triangle that is beyond the near plane."""
-    triangle = np.empty(SIZE, np.float64)
-    for third in range(2, _clip(corners, near, perspective, polygon)):
-        _set_up(
-            polygon[0, 0], polygon[0, 1], polygon[0, 2],
-            polygon[third - 1, 0], polygon[third - 1, 1], polygon[third - 1, 2],
-            polygon[third, 0], polygon[third, 1], polygon[third, 2],
-            first_row, last_row, triangle,
-        )  # fmt: skip
-        _fill(triangle, face, order, keys, nearest, pages, material, plane)
+    """Draw a face into the pixels of a row from column `left` on, without branches, so that it is vectorised.
+
+    `keys` and `nearest` are (n,), one entry per pixel.
+    """
+    ties = 0
+    for i in range(len(keys)):
+        key = np.float32(min(max(start + (left + i) * ku, low), high))
+        old_key = keys[i]
+        ties += key == old_key
+        keys[i] = key if key > old_key else old_key
+        nearest[i] = face if key > old_key else nearest[i]
+    if ties:
+        for i in range(len(keys)):
+            key = np.float32(min(max(start + (left + i) * ku, low), high))
+            if key == keys[i] and order[face] < order[nearest[i]]:
+                nearest[i] = face
+
+
+@kernel
+def _fill_spans(
+    t: Any, selected: Any, offset: Any, spans: Any, owners: Any, order: Any, keys: Any, nearest: Any
+) -> None:
+    """Draw row number `offset` of the selected triangles."""
+    for n in range(len(selected)):
+        i = np.uint64(selected[n])  # unsigned, so that it needs no check for negative indices
+        row, face = np.uint64(t[TOP, i] + offset), owners[i]
+        left, right = np.int64(spans[LEFT, i]), np.int64(spans[RIGHT, i])
+        start, ku, low, high = spans[START, i], t[KU, i], t[LOW, i], t[HIGH, i]
+        if right - left >= WIDE_PIXELS:
+            _fill_wide(
+                start, ku, low, high, left, face, order, keys[row, left:right], nearest[row, left:right]
+            )  # fmt: skip
+            continue
+        for column in range(left, right):
+            pixel = np.uint64(column)
+            key = np.float32(min(max(start + column * ku, low), high))
+            old_key, old_face = keys[row, pixel], nearest[row, pixel]
+            wins = key > old_key
+            if key == old_key:
+                wins = order[face] < order[old_face]
+            # branchless, because hidden pixels cannot be predicted
+            keys[row, pixel] = key if wins else old_key
+            nearest[row, pixel] = face if wins else old_face
+
+
+@kernel
+def _fill_spans_with_holes(
+    t: Any, selected: Any, offset: Any, spans: Any, owners: Any, order: Any, keys: Any, nearest: Any,
+    pages: Any, vertices: Any, faces: Any, matrix: Any,
+) -> None:  # fmt: skip
+    """Do the same for faces some of which have holes."""
+    for n in range(len(selected)):
+        i = selected[n]
+        row, face = int(t[TOP, i]) + offset, owners[i]
+        material = pages.materials[face]
+        has_holes = material >= 0 and pages.cutoffs[material] >= 0.0
+        normals = corner_normals(homogeneous_corners(vertices, faces, face, matrix))
+        plane = texture_plane(normals, faces, face, pages.uv)
+        for column in range(int(spans[LEFT, i]), int(spans[RIGHT, i])):
+            key = np.float32(min(max(spans[START, i] + column * t[KU, i], t[LOW, i]), t[HIGH, i]))
+            old_key = keys[row, column]
+            if key < old_key or (key == old_key and order[face] >= order[nearest[row, column]]):
+                continue
+            if not has_holes or not is_hole(pages, material, plane, column + 0.5, row + 0.5):
+                keys[row, column] = key
+                nearest[row, column] = face
+
+
+@kernel
+def _fill(
+    triangles: Any, owners: Any, count: Any, spans: Any, selected: Any, order: Any, keys: Any, nearest: Any,
+    pages: Any, has_holes: Any, vertices: Any, faces: Any, matrix: Any,
+) -> None:  # fmt: skip
+    """Draw triangles that are set up: the first row of all, then the second of all, and so on.
+
+    The number of rows and columns of a single small triangle is unpredictable.
+    """
+    width = np.float64(keys.shape[1])
+    offset = 0
+    while count:
+        _find_spans(triangles, count, offset, width, spans)
+        num_selected = num_unfinished = 0
+        for i in range(count):
+            selected[num_selected] = i
+            num_selected += int(spans[LEFT, i] < spans[RIGHT, i])
+            num_unfinished += int(triangles[TOP, i] + (offset + 1) < triangles[BOTTOM, i])
+        if has_holes:
+            _fill_spans_with_holes(
+                triangles, selected[:num_selected], offset, spans, owners, order, keys, nearest,
+                pages, vertices, faces, matrix,
+            )  # fmt: skip
+        else:
+            _fill_spans(
+                triangles, selected[:num_selected], offset, spans, owners, order, keys, nearest
+            )
+        offset += 1
+        if 2 * num_unfinished < count:
+            count = _drop_finished(triangles, owners, count, offset)
 
 
 @kernel
@@ -321,46 +382,40 @@ def draw_faces(
     pages: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any,
 ) -> None:  # fmt: skip
     """Draw the visible blocks, front to back, into the rows [first_row, last_row) of `keys`, (H, W) float32, -inf if
-    empty,
-    and `nearest`, (H, W) int32, the face's position in block order.
+    empty, and `nearest`, (H, W) int32, the face's position in block order.
     """
     clear(keys, nearest, first_row, last_row)
-    local = np.empty((4, 3 * block_size), np.float64)
-    polygon = np.empty((4, 3), np.float64)
-    width = np.float64(keys.shape[1])
-    covering = np.empty(block_size, np.int64)
-    triangles = np.empty((block_size, SIZE), np.float64)
-    plane = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-    holes = pages.cutoffs.max() >= 0.0 if len(pages.materials) else False
+    top, bottom, width = np.float64(first_row), np.float64(last_row), np.float64(keys.shape[1])
+    local, pixels = np.empty((3, 3 * block_size)), np.empty(3 * block_size, np.int64)
+    covering, cut = np.empty((2, block_size), np.int32)
+    polygon = np.empty((4, 3))
+    owners, selected = np.empty((2, 2 * block_size), np.int32)
+    triangles = np.empty((18, 2 * block_size + PADDING))
+    spans = np.empty((3, 2 * block_size + PADDING))
+    has_holes = len(pages.materials) > 0 and pages.cutoffs.max() >= 0.0
     for i in range(len(blocks)):
         if is_hidden(keys, rectangles[i], first_row, last_row, block_keys[i]):
             continue
-        start = blocks[i] * block_size
-        base = first_vertex[blocks[i]]
-        _project(vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, local)
-        count = _find_covering_faces(
-            faces, start, min(start + block_size, len(faces)), base, local, near,
-            np.float64(first_row), np.float64(last_row), width, covering,
+        start, base = blocks[i] * block_size, first_vertex[blocks[i]]
+        _project(
+            vertices, base, first_vertex[blocks[i] + 1], matrix, perspective, near,
+            top, bottom, width, local, pixels,
         )  # fmt: skip
-        _set_up_faces(faces, covering[:count], base, local, first_row, last_row, triangles)
-        for n in range(count):
-            face = covering[n]
-            a, b, c = _corner_indices(faces, face, base)
-            material = -1
-            if holes and pages.materials[face] >= 0 and pages.cutoffs[pages.materials[face]] >= 0.0:
-                material = pages.materials[face]
-                corners = homogeneous_corners(vertices, faces, face, matrix)
-                plane = texture_plane(corner_normals(corners), faces, face, pages.uv)
-            if min(local[3, a], local[3, b], local[3, c]) < near:
-                corners = homogeneous_corners(vertices, faces, face, matrix)
-                _draw_cut(
-                    corners, polygon, near, perspective,
-                    face, order, first_row, last_row, keys, nearest, pages, material, plane,
-                )  # fmt: skip
-            elif material >= 0:
-                _fill_around_holes(triangles[n], face, order, keys, nearest, pages, material, plane)
-            else:
-                _fill(triangles[n], face, order, keys, nearest, pages, -1, plane)
+        stop = min(start + block_size, len(faces))
+        count = _find_covering_faces(faces, start, stop, base, pixels, covering)
+        count, num_cut = _gather_corners(
+            faces, covering[:count], base, local, pixels, triangles, owners, cut
+        )
+        for face in cut[:num_cut]:
+            corners = homogeneous_corners(vertices, faces, face, matrix)
+            count = _append_clipped(
+                corners, near, perspective, polygon, face, triangles, owners, count
+            )
+        _set_up(triangles, count, top, bottom)
+        _fill(
+            triangles, owners, count, spans, selected, order, keys, nearest,
+            pages, has_holes, vertices, faces, matrix,
+        )  # fmt: skip
 
 
 @kernel
@@ -393,21 +448,21 @@ def cover(
     """Mark the pixels, (H, W) bool, that the given faces of a mesh cover in perspective, ignoring holes in textures."""
     mask[:] = False
     height, width = mask.shape
-    polygon = np.empty((4, 3), np.float64)
-    triangle = np.empty(SIZE, np.float64)
+    polygon, owner = np.empty((4, 3)), np.empty(2, np.int32)
+    triangles, spans = np.empty((18, 2)), np.empty((3, 2))
     for face in face_indices:
         corners = homogeneous_corners(vertices, faces, face, matrix)
-        for third in range(2, _clip(corners, near, True, polygon)):
-            _set_up(
-                polygon[0, 0], polygon[0, 1], 0.0,
-                polygon[third - 1, 0], polygon[third - 1, 1], 0.0,
-                polygon[third, 0], polygon[third, 1], 0.0,
-                0, height, triangle,
-            )  # fmt: skip
-            for row in range(np.int64(triangle[12]), np.int64(triangle[13])):
-                left, right = _columns(row, triangle, width)
-                for column in range(left, right):
+        count = _append_clipped(corners, near, True, polygon, face, triangles, owner, 0)
+        _set_up(triangles, count, 0.0, np.float64(height))
+        offset = 0
+        while count:
+            _find_spans(triangles, count, offset, np.float64(width), spans)
+            for i in range(count):
+                row = np.int64(triangles[TOP, i]) + offset
+                for column in range(np.int64(spans[LEFT, i]), np.int64(spans[RIGHT, i])):
                     mask[row, column] = True
+            offset += 1
+            count = _drop_finished(triangles, owner, count, offset)
 
 
 @inlined_kernel
