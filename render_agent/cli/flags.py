@@ -28,7 +28,6 @@ class OptionType(click.ParamType[Any]):
         self.entry = entry
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the parsed value."""
         try:
             result = parse_value(self.entry, value)
         except ValueError as error:

@@ -55,7 +55,6 @@ def from_file(context: click.Context, parameter: click.Parameter, file: str | No
 
 
 def show_everything(context: click.Context, parameter: click.Parameter, is_requested: bool) -> None:
-    """Print the full help."""
     if is_requested:
         context.meta["all"] = True
         click.echo(context.get_help())
@@ -108,7 +107,6 @@ class RunGroup(click.RichGroup):
         return super().get_help(ctx) if ctx.meta.get("all") else short_help(self, ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
         return registry.names("command")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -123,7 +123,6 @@ def _engine_maker(
 
 
 def continue_line(run: Run) -> str:
-    """Return the command that resumes a run."""
     consent = ["--allow-code"] if run.parts.engine.code_file(run.config) else []
     return shlex.join([*program(), "--continue", run_argument(run.path), *consent])
 

@@ -84,7 +84,6 @@ class Parts:
 
     @property
     def max_views(self) -> int:
-        """Maximum number of views that a question is shown."""
         return self.view_policy.max_views(self.config.view_types, self.config.max_turns)
 
     @property
@@ -100,7 +99,6 @@ class Parts:
 
     @property
     def model_name(self) -> str:
-        """Name of the model, or the engine's default."""
         return self.engine.model_name(self.config)
 
     @property
@@ -176,7 +174,6 @@ class Parts:
 
 
 def build(config: RunConfig) -> Parts:
-    """Build the parts of a run."""
     parse_options(config.to_json())
     policy: ViewPolicy = _make_part("view policy", "--views", config.views)
     stress: ImageStress = registry.load("image stress", config.image_stress)()

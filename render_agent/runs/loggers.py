@@ -207,7 +207,6 @@ class LoggingObserver(Observer):
         self.to.on_failure(state)
 
     def log(self, figures: Mapping[str, float]) -> None:
-        """Send scalars to every active logger."""
         for name, run_logger in list(self.loggers.items()):
             with self._disable_on_error(name):
                 run_logger.log(figures, self.step)
@@ -218,7 +217,6 @@ class LoggingObserver(Observer):
         self.log({**figures, **final_scalars(folder.score(self.states))})
 
     def close(self) -> None:
-        """Close every active logger."""
         for name, run_logger in list(self.loggers.items()):
             with self._disable_on_error(name):
                 run_logger.close()

@@ -99,7 +99,6 @@ def _empty(folder: Path) -> None:
 def _write(
     log: RunLog, record: dict[str, Any], shards: Sequence[RunData], questions: Sequence[Question]
 ) -> dict[str, Any]:
-    """Write the merged run; return its results."""
     log.write_record({"format": FORMAT, **record})
     for shard in track(shards, "copying shards"):
         _copy_images(shard.path, log.path)

@@ -51,7 +51,6 @@ def check_new(parts: Parts, questions: Sequence[Question]) -> None:
 
 
 def check_choices(parts: Parts, questions: Sequence[Question], *, at_hand: bool) -> None:
-    """Check the options of a run."""
     check_machine(parts, questions, at_hand=at_hand)
     refuse_fixed_views(parts, questions)
     if at_hand:

@@ -56,7 +56,6 @@ class Progress:
         self._score_due = self._line_due = 0.0
 
     def on_phase_start(self, phase: Phase, states: Sequence[QuestionState]) -> None:
-        """Called at the start of a phase, and of each batched turn, with the questions concerned."""
         if not self._recent:
             self._started_at = time.monotonic()
             self._recent.append(self._started_at)
@@ -70,7 +69,6 @@ class Progress:
             self.display.note(f"continuing {number} independently")
 
     def on_turn(self, state: QuestionState, turn: Turn) -> None:
-        """Called after a question completes a turn."""
         self.tokens += turn.tokens.reply
         self.cost += self.billing.cost_of_turn(turn)
         self.num_turns += 1
@@ -110,7 +108,6 @@ class Progress:
                 self.display.note("more notes about scans are in the report")
 
     def on_failure(self, state: QuestionState) -> None:
-        """Called after a question fails."""
         self.display.warn(f"question {state.id} failed: {state.error}")
 
     @property

@@ -58,7 +58,6 @@ class NoScenes:
     """Placeholder for the scenes of a run that is only read: no scan is opened."""
 
     def get(self, question: Question) -> NoReturn:
-        """Raise SceneError."""
         raise SceneError(f"the scan of question {question.id} is not available when reading a log")
 
 
@@ -125,7 +124,6 @@ class RunData:
 
     @property
     def model(self) -> str:
-        """The model, as named by the engine."""
         return str(self.record["engine"]["model"])
 
     @property
@@ -338,7 +336,6 @@ class RunData:
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """The result rows by question id."""
         stress = self.parts.image_stress
         return {
             state.id: row_of(state, stress=stress, billing=self.parts.billing)
@@ -470,7 +467,6 @@ def _damage(file: Path, remedy: str) -> Iterator[None]:
 
 
 def find_run(output: Path, name: str, remedy: str = NO_RUNS) -> RunData:
-    """Return a run."""
     if name == "recent":
         runs = list_runs(output)
         if not runs:

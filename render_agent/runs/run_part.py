@@ -86,5 +86,4 @@ def result_tables(results: Mapping[str, Any], *, every: bool = False) -> Group:
 
 @cache
 def run_parts() -> tuple[RunPart, ...]:
-    """Return all run parts."""
     return tuple(registry.load("run part", name)() for name in registry.names("run part"))

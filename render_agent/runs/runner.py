@@ -98,7 +98,6 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
         return self.log.path
 
     def go(
@@ -134,7 +133,6 @@ class Run:
         return run_results
 
     def close(self) -> None:
-        """Close and unlock the run folder."""
         self.log.close()
 
 
@@ -196,7 +194,6 @@ def start_run(
     *,
     reads_scan: bool = False,
 ) -> Run:
-    """Create a new run in a new folder."""
     parts = build(config)
     before = selection_inputs(parts)
     questions, engine = check(parts, describe)
@@ -291,7 +288,6 @@ def preview_resume(folder: RunData, changes: Mapping[str, Any]) -> tuple[Parts, 
 
 
 def _continued_parts(folder: RunData, changes: Mapping[str, Any]) -> Parts:
-    """Return the parts of a resumed run."""
     config = continued_config(folder, changes)
     if commit := folder.record["engine"].get("revision"):  # the branch may have moved since
         config = replace(config, revision=commit)

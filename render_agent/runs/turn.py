@@ -49,8 +49,6 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class TurnTaker:
-    """Takes the turns of a run's questions."""
-
     engine: Engine
     log: TurnLog
     config: RunConfig
@@ -147,7 +145,6 @@ class TurnTaker:
     def _messages(
         self, state: QuestionState, observation: NextViews, told_camera: Camera
     ) -> tuple[Message, ...]:
-        """Return the new messages of the next turn."""
         prompt = self.tools.prompt
         if not state.turns:
             return tuple(

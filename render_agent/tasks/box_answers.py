@@ -69,12 +69,10 @@ MIN_DISTANCE_METRES = 0.4  # minimum distance between two objects
 
 
 def count_objects(question: Question, facts: Facts, subjects: list[str]) -> str | None:
-    """Return the number of objects of a category."""
     return str(facts.counts.get(subjects[0], 0)) if subjects[0] else None
 
 
 def room_area(question: Question, facts: Facts, subjects: list[str]) -> str | None:
-    """Return the floor area."""
     return (
         None if facts.room_size == UNKNOWN_AREA else _in_unit(question, facts.room_size, 1, power=2)
     )

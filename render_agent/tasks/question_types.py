@@ -48,7 +48,6 @@ def find_type(name: str) -> QuestionType:
 
 
 def type_of(question: Question) -> QuestionType:
-    """Return the record of a question's type."""
     return find_type(question.type)
 
 

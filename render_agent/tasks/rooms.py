@@ -30,7 +30,6 @@ class QuestionFile(Benchmark):
     benchmark: str
 
     def questions(self, config: RunConfig) -> list[Question]:
-        """Return the questions in the file, with their scans."""
         refuse_vsibench_options(config)
         return load_with_scans(self.path, self.benchmark)
 

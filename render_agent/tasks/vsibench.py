@@ -32,7 +32,6 @@ class ScannedBenchmark(Benchmark):
     """A benchmark on VSI-Bench's data sets, with scans in the folders given by `--scannet` and similar options."""
 
     def with_scans(self, config: RunConfig, questions: Sequence[Question]) -> list[Question]:
-        """Return the questions with their scans, or with rooms built from annotations."""
         return with_scans(questions, roots_of(config), config.annotations)
 
     def search_places(self, config: RunConfig, questions: Sequence[Question]) -> dict[str, str]:
@@ -52,7 +51,6 @@ VSI_BENCH = VSIBench()
 
 
 def roots_of(config: RunConfig) -> Roots:
-    """Return the root folders of each data set."""
     return {dataset: getattr(config, dataset) for dataset in LAYOUTS}
 
 

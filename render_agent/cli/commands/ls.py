@@ -87,7 +87,6 @@ def _wide_lines(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], list[
 
 
 def _short_line(row: Mapping[str, Any]) -> list[Any]:
-    """Return the cells of SHORT_HEADINGS."""
     status, score, model, benchmark = (
         row[name] for name in ("status", "official_raw", "model", "benchmark")
     )

@@ -45,7 +45,6 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """The cost so far in USD."""
         return self._mean * self._num_turns
 
     @property

@@ -114,7 +114,6 @@ def _judge_estimate(parts: Parts, num_questions: int, image: int) -> dict[str, A
 
 
 def describe_estimate(estimate: RunEstimate) -> str:
-    """Describe an estimate."""
     text = (
         f"at most {count_noun(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} tokens read"
         f" ({estimate.cached_tokens:,} of them from a prefix cache, if the server has one) and"

@@ -29,7 +29,6 @@ class TurnCost:
 
     @property
     def tokens(self) -> Tokens:
-        """Tokens of all parts."""
         return Tokens.total(part.tokens for part in self.parts)
 
     def seconds(self, rendering: float, elapsed: float, first_reply: Reply) -> Seconds:

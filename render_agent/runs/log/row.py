@@ -123,7 +123,6 @@ def row_of(
     stress: ImageStress | None = None,
     billing: Billing = UNPRICED,
 ) -> Row:
-    """Return the row of a question."""
     question, score = state.question, score_of(state, parser, marks=marks)
     shown_truth, shown_score = question.ground_truth, score
     if (

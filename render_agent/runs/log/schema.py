@@ -107,8 +107,6 @@ class Record(TypedDict):
 
 
 class TypeScore(TypedDict):
-    """The score of a question type."""
-
     score: Score
     n: Count
 
@@ -128,8 +126,6 @@ class Counts(TypedDict):
 
 
 class Totals(TypedDict):
-    """Total cost of a run."""
-
     turns: Count
     calls: Count
     renders: Count

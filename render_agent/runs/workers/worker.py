@@ -110,11 +110,9 @@ class Worker:
         program.propagate = False
 
     def begin(self) -> Iterator[list[Message]]:
-        """Create the engine."""
         yield from self._stream(self._begin)
 
     def play(self, batch: TaskBatch) -> Iterator[list[Message]]:
-        """Run the questions of a batch to completion."""
         yield from self._stream(lambda: self._play(batch))
 
     def close(self) -> None:
@@ -188,7 +186,6 @@ class ForwardingLog:
         self._send = send
 
     def append(self, line: LogLine) -> None:
-        """Send one line."""
         self._send(line)
 
     def sync(self) -> None:

@@ -127,7 +127,6 @@ class RoomGroundTruth:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """Number of objects by label."""
         return Counter(entry.label for entry in self.objects)
 
     def apart(self, first: AnnotatedObject, second: AnnotatedObject) -> float:

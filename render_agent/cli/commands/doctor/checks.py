@@ -37,8 +37,6 @@ from render_agent.util.web.templates import ASSETS
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check."""
-
     part: str
     """Heading of the group that lists the check."""
     name: str
@@ -286,7 +284,6 @@ NO_MODEL = "use --engine scripted, which needs no model"
 
 
 def engine_checks(options: Mapping[str, Any], *, probe: bool = False) -> Iterator[Check]:
-    """Yield the checks of engines."""
     yield Check("engines", "scripted", True, "explorer, random, or a file of replies", needed=True)
     libraries = run_probe(__name__, "load_libraries", seconds=LIBRARY_SECONDS)
     detail = libraries.error or libraries.result["detail"]

@@ -42,8 +42,6 @@ class SweepFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class SweepRun:
-    """One run of a sweep."""
-
     label: str
     config: RunConfig
     row: str
@@ -63,12 +61,10 @@ class Sweep:
 
     @property
     def folder(self) -> Path:
-        """The folder of the runs."""
         return Path(self.cells[0].config.output)
 
     @property
     def title(self) -> str:
-        """Title of the table and the plot."""
         partial = " (PARTIAL)" if any(cell.config.partial for cell in self.cells) else ""
         return f"Sweep {self.name}{partial}"
 
@@ -91,7 +87,6 @@ class Sweep:
 
 
 def read_sweep(file: Path, typed: Mapping[str, Any], output: Path) -> Sweep:
-    """Read a sweep from a YAML file."""
     plan = _read(file)
     try:
         cells = tuple(_cells(plan, typed, output / f"sweep_{plan.name or file.stem}"))
