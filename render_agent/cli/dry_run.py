@@ -48,8 +48,8 @@ def dry_run(config: RunConfig) -> int:
     with _image_folder() as folder:
         messages, bytes_per_pixel, seconds_per_view = _render_opening(parts, questions, folder)
     types = Counter(question.type for question in questions)
-    missing = [] if parts.blind else missing_scans(questions)
-    num_missing = sum(entry.questions for entry in missing)
+    missing = {} if parts.blind else missing_scans(questions)
+    num_missing = sum(sum(scenes.values()) for scenes in missing.values())
     needed = disk_needed(parts, questions, bytes_per_pixel)
     num_images = count_images(parts, questions)
     rendering_seconds = seconds_per_view * num_images
@@ -64,7 +64,7 @@ def dry_run(config: RunConfig) -> int:
             "questions": len(questions),
             "types": types,
             "missing": num_missing,
-            "missing_scenes": {entry.dataset: entry.scenes for entry in missing},
+            "missing_scenes": {dataset: [*scenes] for dataset, scenes in missing.items()},
             "notes": notes,
             "choosing": chosen,
             "pictures_at_most": num_images,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -41,15 +42,6 @@ MAX_NAMED_SCENES = 8  # missing scenes listed per data set in an error message
 ROOMS_HINT = "or use --benchmark rooms, which needs no downloads"
 
 Roots = Mapping[str, Sequence[str]]  # data set -> root folders, in search order
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The scenes without a scan in one data set, and the number of questions about them."""
-
-    dataset: str
-    scenes: tuple[str, ...]
-    questions: int
 
 
 def with_scans(
@@ -134,17 +126,13 @@ def is_safe_name(scene: str) -> bool:
     return not any(character in scene for character in "/\\\0")
 
 
-def missing_scans(questions: Iterable[Question]) -> list[Missing]:
-    """Return the scenes without a scan, one entry per data set, sorted by name."""
-    scenes: dict[str, dict[str, int]] = {}
-    for question in questions:
-        if question.scan is None:
-            of_dataset = scenes.setdefault(question.dataset, {})
-            of_dataset[question.scene] = of_dataset.get(question.scene, 0) + 1
-    return [
-        Missing(dataset, tuple(sorted(counts)), sum(counts.values()))
-        for dataset, counts in sorted(scenes.items())
-    ]
+def missing_scans(questions: Iterable[Question]) -> dict[str, dict[str, int]]:
+    """Return the number of questions of each scene without a scan, by data set and scene, in order of names."""
+    counts = Counter((q.dataset, q.scene) for q in questions if q.scan is None)
+    missing: dict[str, dict[str, int]] = {}
+    for (dataset, scene), number in sorted(counts.items()):
+        missing.setdefault(dataset, {})[scene] = number
+    return missing
 
 
 def refuse_missing(questions: Sequence[Question], places: Mapping[str, str]) -> None:
@@ -166,13 +154,13 @@ def missing_text(
         return ""
     num_scenes = len({(question.dataset, question.scene) for question in questions})
     parts = []
-    for entry in missing:
-        place = places.get(entry.dataset)
+    for dataset, scenes in missing.items():
+        place = places.get(dataset)
         more = f" ({place})" if place else ""
-        parts.append(f"{entry.dataset} {_format_scenes(entry.scenes, max_named)}{more}")
+        parts.append(f"{dataset} {_format_scenes([*scenes], max_named)}{more}")
     return (
-        f"missing scans for {sum(len(entry.scenes) for entry in missing)} of {num_scenes} scenes and"
-        f" {sum(entry.questions for entry in missing)} of {len(questions)} questions: {'; '.join(parts)}"
+        f"missing scans for {sum(map(len, missing.values()))} of {num_scenes} scenes and"
+        f" {sum(question.scan is None for question in questions)} of {len(questions)} questions: {'; '.join(parts)}"
     )
 
 

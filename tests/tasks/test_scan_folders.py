@@ -11,7 +11,6 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import SetupError
 from render_agent.tasks.scan_folders import (
     LAYOUTS,
-    Missing,
     find_in_folder,
     find_scan,
     missing_scans,
@@ -104,10 +103,7 @@ def test_missing_scans_are_counted_by_data_set(tmp_path):
     questions = [question_about("scannet", scene, number) for scene in "acb" for number in range(3)]
     questions += [question_about("scannetpp", "x")]
     with_scan_paths = with_scans(questions, {"scannet": [str(tmp_path)]})
-    assert missing_scans(with_scan_paths) == [
-        Missing("scannet", ("b", "c"), 6),
-        Missing("scannetpp", ("x",), 1),
-    ]
+    assert missing_scans(with_scan_paths) == {"scannet": {"b": 3, "c": 3}, "scannetpp": {"x": 1}}
 
 
 def test_missing_scans_error_names_scenes_counts_and_locations(tmp_path):
