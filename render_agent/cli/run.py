@@ -78,8 +78,7 @@ def run_with_progress(
     with program_log(run.path / "run.log", verbose=run.config.verbose):
         try:
             with display_on(console, quiet=run.config.quiet, verbose=run.config.verbose) as display:
-                note = (lambda words: None) if run.config.quiet else display.note
-                note(f"run folder: {run.path}")
+                display.note(f"run folder: {run.path}")
                 if run.log.warning:
                     display.warn(run.log.warning)
                 progress = Progress(
@@ -88,10 +87,9 @@ def run_with_progress(
                     max_batched_turns=run.config.num_batched_turns,
                     billing=run.parts.billing,
                 )
-                with logged(run, progress, display.warn, note) as observer:
-                    results = run.go(
-                        observer, _engine_maker(run, console, display.warn, browser=browser)
-                    )
+                make = _engine_maker(run, console, display.warn, browser=browser)
+                with logged(run, progress, display.warn, display.note) as observer:
+                    results = run.go(observer, make)
         except BaseException:
             if run.log.exists:
                 line = f"Stopped; progress is saved. Resume with: {resume_command or continue_line(run)}"
@@ -124,7 +122,7 @@ def _engine_maker(
 
 def continue_line(run: Run) -> str:
     consent = ["--allow-code"] if run.parts.engine.code_file(run.config) else []
-    return shlex.join([*program(), "--continue", run_argument(run.path), *consent])
+    return command_line("--continue", run_argument(run.path), *consent)
 
 
 def run_argument(path: Path) -> str:
@@ -133,14 +131,14 @@ def run_argument(path: Path) -> str:
     return path.name if is_default else str(path)
 
 
-def program() -> list[str]:
-    """Return the command that started this program, without arguments."""
+def command_line(*arguments: str) -> str:
+    """Return the command that started this program, with other arguments."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
-        return ["python", "-m", "render_agent"]
+        return shlex.join(["python", "-m", "render_agent", *arguments])
     path = shutil.which(called.name)
     on_path = path is not None and Path(path).resolve() == called.resolve()
-    return [called.name if on_path else str(called)]
+    return shlex.join([called.name if on_path else str(called), *arguments])
 
 
 def _print_results(
@@ -165,8 +163,7 @@ def _print_results(
     if cost := cost_fact(run.parts, results):
         console.print(facts_line(cost), soft_wrap=True)
     console.print(f"run: {path}", soft_wrap=True)
-    line = shlex.join([*program(), "report", run_argument(path)])
-    console.print(f"next: {line}", soft_wrap=True)
+    console.print(f"next: {command_line('report', run_argument(path))}", soft_wrap=True)
 
 
 def _print_answer(
@@ -177,15 +174,15 @@ def _print_answer(
     console.print(f"question: {state.question.text}", soft_wrap=True)
     answer = in_words(state.question, row["answer"])
     console.print(f"answer: {answer} ({STATUS_LABELS[state.status]}, {turns})", soft_wrap=True)
-    print_caveats([state], console)
+    print_caveats(state, console)
     print_scan(state, console)
     if views := [view for view in state.views if view.kind != "top"]:
         console.print(f"last view: {path / views[-1].file}", soft_wrap=True)
 
 
-def print_caveats(states: Sequence[QuestionState], console: Console) -> None:
-    """Print the caveats that follow from the turns of the given questions."""
-    for caveat in caveats([turn for state in states for turn in state.turns]):
+def print_caveats(state: QuestionState, console: Console) -> None:
+    """Print the caveats that follow from the turns of a question."""
+    for caveat in caveats(state.turns):
         console.print(f"warning: {caveat}", style="yellow", soft_wrap=True, markup=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import rich_click as click
@@ -22,7 +21,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     Examples:
       render-agent merge SHARD_1 SHARD_2
     """
-    from render_agent.cli.run import program, run_argument
+    from render_agent.cli.run import command_line, run_argument
     from render_agent.runs.merge_shards import merge_shards
     from render_agent.runs.read import find_run
     from render_agent.runs.run_part import result_tables
@@ -35,7 +34,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     console.print(result_tables(results))
     console.print(f"run: {path}", soft_wrap=True)
     if num_unfinished:
-        line = shlex.join([*program(), "--continue", run_argument(path)])
+        line = command_line("--continue", run_argument(path))
         console.print(
             f"{count_noun(num_unfinished, 'question')} not done. Resume with: {line}",
             soft_wrap=True,

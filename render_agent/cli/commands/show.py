@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
       render-agent show recent
       render-agent show recent 3
     """
-    from render_agent.cli.run import print_agent, program, run_argument
+    from render_agent.cli.run import command_line, print_agent, run_argument
     from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
     from render_agent.runs.log.lock import RUNNING, status_of_unfinished
     from render_agent.runs.read import find_run
@@ -65,7 +64,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
         if status == RUNNING:
             return
     if results is None:
-        line = shlex.join([*program(), "--continue", run_argument(folder.path)])
+        line = command_line("--continue", run_argument(folder.path))
         console.print(f"Resume with: {line}", soft_wrap=True)
         return
     console.print(result_tables(results, every=every))
@@ -116,7 +115,7 @@ def _show_question(folder: RunData, question_id: str, *, as_json: bool) -> None:
     console.print(f"ground truth: {truth}")
     if score is not None:
         console.print(f"result: {result_label(question, state.answer_text, score)}")
-    print_caveats([state], console)
+    print_caveats(state, console)
     print_scan(state, console)
     for line in lines:
         console.rule(f"turn {line.number + 1} ({line.phase})", align="left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ def sweep_command(
     """
     from render_agent.cli.commands.sweep.cells import check_cells, find_cells, run_cells
     from render_agent.cli.commands.sweep.plan import read_sweep
-    from render_agent.cli.run import program
+    from render_agent.cli.run import command_line
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
     from render_agent.report.comparison.runs_plot import write_runs_plot
@@ -84,7 +83,7 @@ def sweep_command(
     if dry_run:
         _list_cells(plan, plain_console())
         return
-    resume_command = shlex.join([*program(), *sys.argv[1:]])
+    resume_command = command_line(*sys.argv[1:])
     verbose = bool(command_options.get("verbose"))
     errors = run_cells(plan, console, resume_command, verbose=verbose)
     rows = run_rows(plan.groups(find_cells(plan)), plan.baseline)
