@@ -57,7 +57,8 @@ def parser_errors(path: Path, format_name: str) -> Iterator[None]:
         ) from error
 
 
-def read_in_child(reader: Callable[[Path, int], T], path: Path, size: int) -> T:
+def read_in_child(reader: Callable[..., T], path: Path, size: int, *options: str) -> T:
+    """Call a reader in a child process, with these options as True."""
     seconds = MIN_SECONDS + SECONDS_PER_MEGABYTE * size / 1e6
     ours, process = start_child(
         serve,
@@ -65,6 +66,7 @@ def read_in_child(reader: Callable[[Path, int], T], path: Path, size: int) -> T:
         reader.__name__,
         str(path),
         size,
+        *options,
         stderr=subprocess.DEVNULL,  # libraries only repeat their exceptions there
     )
     try:
@@ -84,7 +86,7 @@ def read_in_child(reader: Callable[[Path, int], T], path: Path, size: int) -> T:
     return result
 
 
-def serve(connection: int, module: str, function: str, path: str, size: int) -> None:
+def serve(connection: int, module: str, function: str, path: str, size: int, *options: str) -> None:
     """Entry point of the child process: read one file and send the scan or the error to the parent.
 
     The process may use half of the available memory, because the result exists twice while it is sent. If memory
@@ -96,6 +98,7 @@ def serve(connection: int, module: str, function: str, path: str, size: int) -> 
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
-        pipe.send(getattr(import_module(module), function)(Path(path), size))
+        reader = getattr(import_module(module), function)
+        pipe.send(reader(Path(path), size, **dict.fromkeys(options, True)))
     except (SceneError, MemoryError, OSError) as error:
         pipe.send(error)

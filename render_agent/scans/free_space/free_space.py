@@ -18,11 +18,8 @@ from render_agent.scans.free_space.lattice import Lattice, build_lattice
 from render_agent.scans.free_space.standing import (
     CLEARANCE_METRES,
     SLACK_METRES,
+    StandingPlaces,
     farthest_point_sample,
-    free_level,
-    free_place,
-    standing_area,
-    standing_places,
 )
 from render_agent.scans.free_space.surface import surface_samples
 from render_agent.scans.scene import Scene
@@ -91,6 +88,12 @@ class FreeSpace:
         """Samples of the surface of the unmirrored scene, (s, 3) metres."""
         return self.mirror(np.asarray(self.tree.data))
 
+    @property
+    def _standing(self) -> StandingPlaces:
+        """Places of the unmirrored scene."""
+        samples = self.unmirrored_samples
+        return StandingPlaces(samples, self._unmirrored_clearances, self.bounds, self.floor)
+
     def clearance(self, position: Position) -> float:
         """Return the distance in metres from `position`, (3,), to the nearest surface; inf if there is none."""
         return float(self._clearances(np.asarray(position, np.float64)[None])[0])
@@ -141,7 +144,7 @@ class FreeSpace:
         inside = (target >= self.bounds[0]).all() and (target <= self.bounds[1]).all()
         if inside and self.clearance(target) >= radius:
             return target
-        free = free_place(self._unmirrored_clearances, self.bounds, self.mirror(target), radius)
+        free = self._standing.nearest(self.mirror(target), radius)
         return self.start_position() if free is None else self.mirror(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
@@ -160,34 +163,16 @@ class FreeSpace:
     def _area(self, height: float) -> FloatArray:
         """Return the places of the open area of the unmirrored scene, (n, 3) metres, starting with `start_position`."""
         if height not in self._areas:
-            self._areas[height] = standing_area(
-                self.unmirrored_samples,
-                self._unmirrored_clearances,
-                self.bounds,
-                self.floor,
-                height,
-            )
+            self._areas[height] = self._standing.area(height)
         return self._areas[height]
 
     def standing_places(self, height: float = 1.6) -> FloatArray:
         """Return a lattice of free places, (n, 3) metres, `height` metres above scanned floor."""
-        places = standing_places(
-            self.unmirrored_samples, self._unmirrored_clearances, self.bounds, self.floor, height
-        )
-        return self.mirror(places)
+        return self.mirror(self._standing.at_height(height))
 
     def walkable_floor(self, heights: Sequence[float]) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return a lattice of places, (x, y, 2) metres, and which are free at all heights above scanned floor, (x, y)."""
-        levels = [
-            free_level(
-                self.unmirrored_samples,
-                self._unmirrored_clearances,
-                self.bounds,
-                self.floor,
-                height,
-            )
-            for height in heights
-        ]
+        levels = [self._standing.level(height) for height in heights]
         places = self.mirror(levels[0][0])[..., :2]
         return places, np.logical_and.reduce([free for _, _, free in levels])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,56 +26,85 @@ GENEROUS_METRES = 0.6  # more clearance than this does not make a place better
 NEAR = ((0.05, 0.35), (0.1, 1.0), (0.3, 4.2))
 
 
-def free_place(
-    clearances: Clearances,
-    bounds: FloatArray,  # (2, 3) metres
-    target: FloatArray,  # (3,) metres
-    radius: float,  # required clearance in metres
-) -> FloatArray | None:
-    """Return the nearest place to `target` with enough clearance; None if there is none within a few metres."""
-    middle = np.clip(target, bounds[0], bounds[1])
-    for step, reach in NEAR:
-        around = np.arange(-round(reach / step), round(reach / step) + 1) * step
-        offsets = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1)
-        places = middle + offsets.reshape(-1, 3)
-        places = places[((places >= bounds[0]) & (places <= bounds[1])).all(axis=1)]
-        places = places[np.argsort(((places - target) ** 2).sum(axis=1), kind="stable")]
-        free = np.flatnonzero(
-            clearances(places, radius + 2 * SLACK_METRES) >= radius + SLACK_METRES
-        )
-        if len(free):
-            place: FloatArray = places[free[0]]
-            return place
-    return None
+@dataclass(frozen=True, eq=False)
+class StandingPlaces:
+    """Finds free places in a room; all in metres."""
 
+    samples: FloatArray  # surface points, (s, 3)
+    clearances: Clearances
+    bounds: FloatArray  # (2, 3)
+    floor: float  # height of the floor
 
-def standing_area(
-    samples: FloatArray,  # surface points, (s, 3) metres
-    clearances: Clearances,
-    bounds: FloatArray,  # (2, 3) metres
-    floor: float,  # height of the floor in metres
-    height: float,
-) -> FloatArray:
-    """Return the places of the room's open area, (n, 3) metres. The first is near the middle and not in a narrow spot.
+    def nearest(self, target: FloatArray, radius: float) -> FloatArray | None:
+        """Return the nearest place to `target`, (3,), with a clearance of `radius`; None if there is none within a few
+        metres.
+        """
+        low, high = self.bounds
+        for step, reach in NEAR:
+            around = np.arange(-round(reach / step), round(reach / step) + 1) * step
+            offsets = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1)
+            places = np.clip(target, low, high) + offsets.reshape(-1, 3)
+            places = places[((places >= low) & (places <= high)).all(axis=1)]
+            places = places[np.argsort(((places - target) ** 2).sum(axis=1), kind="stable")]
+            clearances = self.clearances(places, radius + 2 * SLACK_METRES)
+            free = np.flatnonzero(clearances >= radius + SLACK_METRES)
+            if len(free):
+                place: FloatArray = places[free[0]]
+                return place
+        return None
 
-    The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a bed,
-    are only used if there are no others. If no place at this height is free, the place with the most clearance is
-    returned.
-    """
-    places, clearance, free = free_level(
-        samples, clearances, bounds, floor, height, GENEROUS_METRES
-    )
-    if not free.any():
-        return _most_clear(clearances, bounds)[None]
-    area = _largest_area(free)
-    middle = _middle_of(area, places, clearance)
-    bare = free & ~_over_furniture(samples, places, floor)
-    if not bare[middle] and bare.any():
-        area = _largest_area(bare)
+    def area(self, height: float) -> FloatArray:
+        """Return the places of the room's open area, (n, 3). The first is near the middle and not in a narrow spot.
+
+        The open area is the largest connected area of free places over scanned floor. Places over furniture, such as a
+        bed, are only used if there are no others. If no place at this height is free, the place with the most clearance
+        is returned.
+        """
+        places, clearance, free = self.level(height, GENEROUS_METRES)
+        if not free.any():
+            return self._most_clear()
+        area = _largest_area(free)
         middle = _middle_of(area, places, clearance)
-    bare &= area
-    area_places = bare if bare.any() else area
-    return np.concatenate([places[middle][None], places[area_places]])
+        bare = free & ~_over_furniture(self.samples, places, self.floor)
+        if not bare[middle] and bare.any():
+            area = _largest_area(bare)
+            middle = _middle_of(area, places, clearance)
+        bare &= area
+        area_places = bare if bare.any() else area
+        return np.concatenate([places[middle][None], places[area_places]])
+
+    def at_height(self, height: float) -> FloatArray:
+        """Return all free lattice places over scanned floor, (n, 3); see `area`.
+
+        They are LATTICE_METRES apart, or more in very large scans. If none is free, the place with the most clearance is
+        returned.
+        """
+        places, _, free = self.level(height)
+        return places[free] if free.any() else self._most_clear()
+
+    def level(
+        self, height: float, reach: float = CLEARANCE_METRES + 2 * SLACK_METRES
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Return a horizontal lattice of places, (x, y, 3), their clearances, (x, y), and which are free, (x, y).
+
+        Clearances are measured up to `reach`. Places over scanned floor are preferred: if any of them is free, other
+        places do not count as free.
+        """
+        level = float(np.clip(self.floor + height, self.bounds[0, 2], self.bounds[1, 2]))
+        x, y = _lattice(self.bounds)
+        places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
+        clearance = self.clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
+        free: NDArray[np.bool_] = clearance >= CLEARANCE_METRES + SLACK_METRES
+        if free.any():
+            over_floor = _over_floor(self.samples, x, y, self.floor)
+            free = free & over_floor if (free & over_floor).any() else free
+        return places, clearance, free
+
+    def _most_clear(self) -> FloatArray:
+        axes = [np.linspace(low, high, 30) for low, high in self.bounds.T]
+        places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        clearest: FloatArray = places[[int(self.clearances(places, np.inf).argmax())]]
+        return clearest
 
 
 def _middle_of(
@@ -103,45 +133,6 @@ def farthest_point_sample(
         positions.append((x, y, z))
         away = np.minimum(away, np.linalg.norm(places - places[index], axis=1))
     return positions
-
-
-def standing_places(
-    samples: FloatArray, clearances: Clearances, bounds: FloatArray, floor: float, height: float
-) -> FloatArray:
-    """Return all free lattice places over scanned floor, (n, 3) metres; see `standing_area`.
-
-    They are LATTICE_METRES apart, or more in very large scans. If none is free, the place with the most clearance is
-    returned.
-    """
-    places, _, free = free_level(samples, clearances, bounds, floor, height)
-    if not free.any():
-        return _most_clear(clearances, bounds)[None]
-    free_places: FloatArray = places[free]
-    return free_places
-
-
-def free_level(
-    samples: FloatArray,
-    clearances: Clearances,
-    bounds: FloatArray,
-    floor: float,
-    height: float,
-    reach: float = CLEARANCE_METRES + 2 * SLACK_METRES,
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return a horizontal lattice of places, (x, y, 3) metres, their clearances, (x, y), and which are free, (x, y).
-
-    Clearances are measured up to `reach` metres. Places over scanned floor are preferred: if any of them is free, other
-    places do not count as free.
-    """
-    level = float(np.clip(floor + height, bounds[0, 2], bounds[1, 2]))
-    x, y = _lattice(bounds)
-    places = np.stack(np.meshgrid(x, y, [level], indexing="ij"), axis=-1)[:, :, 0]
-    clearance = clearances(places.reshape(-1, 3), reach).reshape(len(x), len(y))
-    free: NDArray[np.bool_] = clearance >= CLEARANCE_METRES + SLACK_METRES
-    if free.any():
-        over_floor = _over_floor(samples, x, y, floor)
-        free = free & over_floor if (free & over_floor).any() else free
-    return places, clearance, free
 
 
 def _lattice(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -195,10 +186,3 @@ def _largest_area(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
     largest = int(np.bincount(areas.ravel())[1:].argmax()) + 1
     largest_area: NDArray[np.bool_] = areas == largest
     return largest_area
-
-
-def _most_clear(clearances: Clearances, bounds: FloatArray) -> FloatArray:
-    axes = [np.linspace(low, high, 30) for low, high in bounds.T]
-    places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    clearest: FloatArray = places[int(clearances(places, np.inf).argmax())]
-    return clearest

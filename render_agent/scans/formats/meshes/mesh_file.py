@@ -29,16 +29,12 @@ MAX_FACES = 100_000_000  # faces in total, counting each instance of a repeated 
 MAX_BYTES_HERE = 4 << 20  # larger files are read in a child process with a memory limit
 
 
-def read_mesh(path: Path, size: int) -> Scan:
+def read_mesh(path: Path, size: int, *, in_child: bool = False) -> Scan:
     """Read a GLB, glTF, OBJ, STL or OFF file of `size` bytes, with the file's axes."""
-    if size <= MAX_BYTES_HERE:
+    if in_child or size <= MAX_BYTES_HERE:
         with suppress(NeedsChildProcess):
-            return _read(path, size, in_child=False)
-    return read_in_child(read_mesh_in_child, path, size)
-
-
-def read_mesh_in_child(path: Path, size: int) -> Scan:
-    return _read(path, size, in_child=True)
+            return _read(path, size, in_child=in_child)
+    return read_in_child(read_mesh, path, size, "in_child")
 
 
 def _read(path: Path, size: int, *, in_child: bool) -> Scan:

@@ -25,15 +25,11 @@ from render_agent.scans.formats.splats import ply_splat
 OTHER_COMMENT = r"(SplatRenderMode:\s*(?!default).+)"
 
 
-def read_ply(path: Path, size: int) -> Scan:
+def read_ply(path: Path, size: int, *, in_child: bool = False) -> Scan:
     """Read a PLY file of `size` bytes, with the file's axes; raise SceneError if it is damaged."""
     with suppress(NeedsChildProcess):
-        return _read(path, size, in_child=False)
-    return read_in_child(read_ply_in_child, path, size)
-
-
-def read_ply_in_child(path: Path, size: int) -> Scan:
-    return _read(path, size, in_child=True)
+        return _read(path, size, in_child=in_child)
+    return read_in_child(read_ply, path, size, "in_child")
 
 
 def _read(path: Path, size: int, *, in_child: bool) -> Scan:
