@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import MAX_COORDINATE_METRES, Scan, invalid_note
-from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
-from render_agent.scans.formats.intensity import stretch_contrast
+from render_agent.scans.formats.colours import colour_bits, colour_bytes, stretch_contrast
 from render_agent.scans.formats.point_cloud import (
     COARSER_FACTOR,
     MAX_POINTS,

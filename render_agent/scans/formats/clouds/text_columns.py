@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
 from render_agent.scans.formats.clouds.cloud_builder import CloudBuilder
+from render_agent.scans.formats.colours import INTENSITY_NAMES
 from render_agent.scans.formats.declared import Declared, unit_named
-from render_agent.scans.formats.intensity import INTENSITY_NAMES
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.ply.vertices import NORMALS
 from render_agent.util.display import count_noun

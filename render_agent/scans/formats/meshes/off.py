@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, check_corners, unreadable
-from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
+from render_agent.scans.formats.colours import colour_bytes
 from render_agent.scans.formats.declared import FEW_CORNERS, Declared
 from render_agent.scans.formats.ply.ascii import text_numbers
 from render_agent.scans.formats.triangulation import triangulate
@@ -65,9 +65,7 @@ def read_off(path: Path) -> Scan:
     if colours is None and face_colours is not None:
         points, colours = points[faces.reshape(-1)], face_colours.repeat(3, axis=0)
         faces = np.arange(len(points)).reshape(-1, 3)
-    levels = None
-    if colours is not None:
-        levels = colour_bytes(colours, colour_bits(float(np.nan_to_num(colours).max(initial=0))))
+    levels = None if colours is None else colour_bytes(colours)
     return Scan(points, levels, faces, notes=declared.notes)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from render_agent.scans.formats.cleaning import Scan, unreadable
-from render_agent.scans.formats.colour_range import colour_bits, colour_bytes
+from render_agent.scans.formats.colours import (
+    INTENSITY_NAMES,
+    colour_bytes,
+    intensity_to_grey,
+)
 from render_agent.scans.formats.declared import Declared
-from render_agent.scans.formats.intensity import INTENSITY_NAMES, intensity_to_grey
 from render_agent.scans.formats.ply.header import Columns
 
 COLOUR_NAMES = (
@@ -43,7 +45,7 @@ def colours_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | N
     """Return the names and values, (n, 3), of the colours of an element, or None if it has none."""
     for names in COLOUR_NAMES:
         if columns.keys() >= set(names):
-            return names, _as_bytes([columns[name] for name in names])
+            return names, colour_bytes(np.column_stack([columns[name] for name in names]))
     return (), None
 
 
@@ -53,20 +55,6 @@ def _grey_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | Non
         if name in INTENSITY_NAMES:
             return (name,), intensity_to_grey(values)
     return (), None
-
-
-def _as_bytes(channels: list[NDArray[Any]]) -> NDArray[np.uint8]:
-    """Convert three colour channels, (n,) each, to (n, 3) uint8."""
-    colours = np.empty((len(channels[0]), 3), np.uint8)
-    bits = 8
-    if any(channel.dtype != np.uint8 for channel in channels):
-        top = max(float(np.nan_to_num(values, posinf=0.0).max(initial=0)) for values in channels)
-        bits = colour_bits(
-            top, are_integers=all(channel.dtype.kind in "iu" for channel in channels)
-        )
-    for index, channel in enumerate(channels):
-        colours[:, index] = colour_bytes(channel, bits)
-    return colours
 
 
 def opaque_alpha(columns: Columns) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from render_agent.scans.formats.cleaning import Scan
-from render_agent.scans.formats.colour_range import colour_bits
+from render_agent.scans.formats.colours import colour_bits
 from render_agent.scans.formats.declared import Declared, decode_text
 from render_agent.scans.formats.textured.image_files import ImageError, Siblings
 from render_agent.scans.formats.textured.mtl import MtlMaterial, parse_mtl
