@@ -17,13 +17,10 @@ class Item:
     """A placed piece of furniture."""
 
     built: BuiltPiece
-    position: Array
-    """Point below the centre of its footprint, (3,) metres, world frame."""
-    turn: float
-    """Rotation in degrees, counter-clockwise; at 0 the front faces -y."""
+    position: Array  # point below the centre of its footprint, (3,) metres, world frame
+    turn: float  # rotation in degrees, counter-clockwise; at 0 the front faces -y.
     room: int
-    support: Item | None = None
-    """The item it stands on."""
+    support: Item | None = None  # the item it stands on
 
     @property
     def label(self) -> str:

@@ -19,14 +19,10 @@ ORIGIN = np.array([0.0131, 0.0173, 0.0117])
 class Light:
     """A light source."""
 
-    spots: Array
-    """Points on the source, (k, 3) metres."""
-    facing: Array
-    """Main direction of the light, (3,)."""
-    power: float
-    """Intensity in arbitrary units."""
-    colour: tuple[float, float, float]
-    """Factors for red, green and blue."""
+    spots: Array  # points on the source, (k, 3) metres
+    facing: Array  # main direction of the light, (3,)
+    power: float  # intensity in arbitrary units
+    colour: tuple[float, float, float]  # factors for red, green and blue
 
 
 def bake_light(mesh: Mesh, lights: list[Light], rng: np.random.Generator) -> Mesh:

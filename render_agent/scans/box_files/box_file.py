@@ -45,10 +45,8 @@ class BoxFile:
     objects: list[NamedBox]
     frame: BoxFrame | None = None
     """The frame that the file's format defines; None for the frame of the scan file."""
-    floors: tuple[Array, ...] = ()
-    """Floor polygons, (k, 3) each."""
-    unused: tuple[str, ...] = ()
-    """What the file declares and the program does not use."""
+    floors: tuple[Array, ...] = ()  # floor polygons, (k, 3) each
+    unused: tuple[str, ...] = ()  # what the file declares and the program does not use
 
 
 def without_labels(file: BoxFile, labels: frozenset[str]) -> BoxFile:

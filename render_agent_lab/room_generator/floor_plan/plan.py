@@ -71,16 +71,12 @@ class Opening:
     """An opening in a wall."""
 
     kind: OpeningKind
-    side: WallSide
-    """The wall, seen from the room for which the opening was planned."""
+    side: WallSide  # the wall, seen from the room for which the opening was planned
     low: float
-    high: float
-    """`low` to `high`: extent along the side in metres."""
+    high: float  # `low` to `high`: extent along the side in metres
     bottom: float
-    top: float
-    """`bottom` to `top`: extent in height in metres."""
-    other: int | None = None
-    """Index of the room behind it; None for the outside."""
+    top: float  # `bottom` to `top`: extent in height in metres
+    other: int | None = None  # index of the room behind it; None for the outside.
 
     @property
     def middle(self) -> float:

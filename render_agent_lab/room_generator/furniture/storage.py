@@ -8,7 +8,6 @@ import numpy as np
 
 from render_agent_lab.room_generator.furniture.piece import CLOTHS, METALS, Piece
 from render_agent_lab.room_generator.paint import cloth, plain
-from render_agent_lab.room_generator.shapes import Paint
 
 
 def wardrobe(piece: Piece) -> None:
@@ -74,33 +73,13 @@ def _add_fronts(
                 (left + wide - 0.006, -y + 0.018, low + high - 0.004),
                 body,
             )
-            _handle(piece, left, low, wide, high, -y, rows, column, metal)
+            if rows > 1:
+                at, size = (0.5, 0.6), (min(0.14, wide / 2), 0.02, 0.014)
+            else:
+                at = (0.93 if column % 2 == 0 else 0.07), 0.55
+                size = (0.014, 0.02, min(0.16, high / 2))
+            piece.centred((left + wide * at[0], -y - 0.007, low + high * at[1]), size, metal)
     piece.top = height
-
-
-def _handle(
-    piece: Piece,
-    left: float,
-    low: float,
-    wide: float,
-    high: float,
-    front: float,
-    rows: int,
-    column: int,
-    metal: Paint,
-) -> None:
-    if rows > 1:
-        centre, size = (
-            (left + wide / 2, front - 0.007, low + high * 0.6),
-            (min(0.14, wide / 2), 0.02, 0.014),
-        )
-    else:
-        side = 0.93 if column % 2 == 0 else 0.07
-        centre, size = (
-            (left + wide * side, front - 0.007, low + high * 0.55),
-            (0.014, 0.02, min(0.16, high / 2)),
-        )
-    piece.centred(centre, size, metal)
 
 
 def bookshelf(piece: Piece) -> None:

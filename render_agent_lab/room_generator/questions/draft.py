@@ -27,14 +27,10 @@ class Draft:
     """A question with a known answer."""
 
     type: str
-    text: str
-    """Question text; `{listed}` is replaced by the options in order."""
-    answer: str
-    """A number as text, or the text of the correct option."""
-    options: tuple[str, ...] = ()
-    """Texts of all options; empty for numeric questions."""
-    labels: tuple[str, ...] = ()
-    """The objects named."""
+    text: str  # question text; `{listed}` is replaced by the options in order.
+    answer: str  # A number as text, or the text of the correct option
+    options: tuple[str, ...] = ()  # texts of all options; empty for numeric questions.
+    labels: tuple[str, ...] = ()  # the objects named
 
 
 def clear_labels(truth: RoomGroundTruth) -> list[str]:

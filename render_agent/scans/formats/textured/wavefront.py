@@ -138,22 +138,17 @@ def _materials(
     names = [entry.image for entry in with_image] + [entry.alpha for entry in with_image]
     images, image_notes = siblings.decode(names, in_child=in_child)
     materials = {name: _material(entry, images) for name, entry in entries.items()}
-    dark = {
-        name: entry
-        for name, entry in entries.items()
-        if (entry.light or any(entry.emission)) and is_black(materials[name])
-    }
-    lights, light_notes = siblings.decode(
-        [entry.light for entry in dark.values()], in_child=in_child
-    )
-    for name, entry in dark.items():
-        materials[name] = _emission(entry, lights)
-    if any(
-        (entry.light or any(entry.emission)) and name not in dark for name, entry in entries.items()
-    ):
+    emitting = [name for name, entry in entries.items() if entry.light or any(entry.emission)]
+    dark = [name for name in emitting if is_black(materials[name])]
+    names = [entries[name].light for name in dark]
+    lights, light_notes = siblings.decode(names, in_child=in_child)
+    materials |= {name: _emission(entries[name], lights) for name in dark}
+    if len(dark) < len(emitting):
         declared.add("emission")
-    by_name = {name: (materials[name], entry) for name, entry in entries.items()}
-    return {**by_name}, list(dict.fromkeys([*notes, *image_notes, *light_notes]))
+    by_name: dict[str | None, Appearance] = {
+        name: (materials[name], entry) for name, entry in entries.items()
+    }
+    return by_name, list(dict.fromkeys([*notes, *image_notes, *light_notes]))
 
 
 def _read_libraries(siblings: Siblings, line: str) -> tuple[dict[str, MtlMaterial], list[str]]:

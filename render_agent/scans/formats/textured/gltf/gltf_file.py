@@ -60,44 +60,31 @@ class GltfFile:
     def values(self, number: int) -> NDArray[Any]:
         """Return the values of an accessor, (count, width), with normalised integers as floats."""
         entry = self.tree["accessors"][number]
-        kind = np.dtype(NUMBERS[entry["componentType"]])
+        kind = NUMBERS[entry["componentType"]]
         count, width = int(entry["count"]), WIDTHS[entry["type"]]
         if "bufferView" in entry:
-            values = self._rows(
-                entry["bufferView"], int(entry.get("byteOffset", 0)), count, width, kind
-            )
+            values = self._rows(entry, count, width, kind)
         else:
             values = np.zeros((count, width), kind)
-        sparse = entry.get("sparse")
-        if sparse:
-            indices, replacements = sparse["indices"], sparse["values"]
-            size = int(sparse["count"])
-            at = self._rows(
-                indices["bufferView"], int(indices.get("byteOffset", 0)), size, 1,
-                np.dtype(NUMBERS[indices["componentType"]]),
-            )[:, 0]  # fmt: skip
+        if sparse := entry.get("sparse"):
+            indices, size = sparse["indices"], int(sparse["count"])
+            at = self._rows(indices, size, 1, NUMBERS[indices["componentType"]])[:, 0]
             values = values.copy()
-            values[at] = self._rows(
-                replacements["bufferView"],
-                int(replacements.get("byteOffset", 0)),
-                size,
-                width,
-                kind,
-            )
+            values[at] = self._rows(sparse["values"], size, width, kind)
         return _normalise(values, entry)
 
-    def _rows(
-        self, view: int, offset: int, count: int, width: int, kind: np.dtype[Any]
-    ) -> NDArray[Any]:
-        data = self.view(view)
-        row = width * kind.itemsize
+    def _rows(self, entry: Tree, count: int, width: int, kind: str) -> NDArray[Any]:
+        """Return numbers, (count, width), from the buffer view of an entry."""
+        view, offset = entry["bufferView"], int(entry.get("byteOffset", 0))
+        data, itemsize = self.view(view), np.dtype(kind).itemsize
+        row = width * itemsize
         stride = int(self.tree["bufferViews"][view].get("byteStride", row))
         if count < 1 or offset < 0 or stride < row:
             raise ValueError("an accessor has no rows")
         if offset + (count - 1) * stride + row > len(data):
             raise ValueError("an accessor is longer than its data")
         rows: NDArray[Any] = np.ndarray(
-            (count, width), kind, data, offset, strides=(stride, kind.itemsize)
+            (count, width), np.dtype(kind), data, offset, strides=(stride, itemsize)
         )
         return rows
 
