@@ -249,12 +249,9 @@ class RunData:
     @cached_property
     def image_notes(self) -> list[str]:
         """The caveat that images have been replaced or removed since the run."""
-        digests = {
-            image_path(self.path, file): digest
-            for state in self.dialogues
-            for turn in state.turns
-            for file, digest in turn.sha256.items()
-        }
+        turns = [turn for state in self.dialogues for turn in state.turns]
+        recorded = {file: digest for turn in turns for file, digest in turn.sha256.items()}
+        digests = {image_path(self.path, file): digest for file, digest in recorded.items()}
         current = digests_of(digests)
         if not (names := [str(path) for path in digests if current[path] != digests[path]]):
             return []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from render_agent.dialogue.state import QuestionState, Status
@@ -18,6 +19,7 @@ from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.report.diagnosis.visibility_pass import Visibility, measure_scene
 from render_agent.runs.build import Parts
 from render_agent.runs.read import RunData
+from render_agent.scans.cache import SceneCache
 from render_agent.tasks.ground_truth import Facts, place_facts
 from render_agent.util.display import stage
 from render_agent.util.processes import count_cores, map_in_processes
@@ -33,13 +35,19 @@ Progress = tuple[int, Status]
 
 @dataclass(frozen=True, eq=False)
 class SceneTask:
-    """The questions of a run about one scene; diagnosed by one process."""
+    """The questions of a run about one scene, for one process."""
 
     parts: Parts
     states: Sequence[QuestionState]
+    cached: Mapping[str, Diagnosis]
+    """Diagnoses of questions that have not progressed since."""
+    pending: Sequence[QuestionState]
+    """The questions to diagnose."""
     facts: Facts | None
-    """Ground truth of the scene, if known."""
+    """Ground truth of the scene, if known and needed."""
 
+
+Task = TypeVar("Task", bound=SceneTask)
 
 _DIAGNOSED: WeakKeyDictionary[RunData, dict[str, tuple[Progress, Diagnosis]]] = WeakKeyDictionary()
 
@@ -56,23 +64,67 @@ def diagnose_run(
     Counterparts (`--change`) are judged by their own scene and ground truth. If a scan is missing or the images do not
     show it (`--image-stress black`, `noise`, `shuffled`, or no images), only the camera path is diagnosed.
     """
-    parts, cache = run.parts, _DIAGNOSED.setdefault(run, {})
     states = run.dialogues if states is None else states
-    progress = {state.id: (len(state.turns), state.status) for state in states}
-    pending = [s for s in states if s.id not in cache or cache[s.id][0] != progress[s.id]]
-    questions = [state.question for state in pending]
-    facts = run.facts(questions) if parts.faithful else {}
+    tasks = [task for task in scene_tasks(run, states) if task.pending]
+    pending = [state for task in tasks for state in task.pending]
+    count = processes or num_processes(pending if run.parts.faithful else ())
+    results = map_scenes(diagnose_scene, tasks, count, "measuring visibility")
+    return cache_diagnoses(run, states, results)
+
+
+def scene_tasks(
+    run: RunData, states: Sequence[QuestionState], *, diagnose: bool = True
+) -> list[SceneTask]:
+    """Return one task per scene, the largest first."""
+    scenes: dict[str, list[QuestionState]] = defaultdict(list)
+    for state in states:
+        scenes[state.question.scene].append(state)
+    cache = _DIAGNOSED.get(run, {}) if diagnose else {}
+    cached = {
+        s.id: cache[s.id][1] for s in states if s.id in cache and cache[s.id][0] == _progress(s)
+    }
+    pending = [state for state in states if diagnose and state.id not in cached]
+    facts = run.facts([state.question for state in pending]) if run.parts.faithful else {}
     _ = run.changed_scans  # warns of scans that are not read
-    tasks = [
-        SceneTask(parts, group, facts.get(group[0].question.scene)) for group in by_scene(pending)
+    return [
+        SceneTask(
+            run.parts,
+            group,
+            {state.id: cached[state.id] for state in group if state.id in cached},
+            [state for state in group if diagnose and state.id not in cached],
+            facts.get(scene),
+        )
+        for scene, group in sorted(scenes.items(), key=lambda item: len(item[1]), reverse=True)
     ]
-    with stage("measuring visibility", len(pending)) as progress_bar:
-        count = min(processes or num_processes(pending if parts.faithful else ()), len(tasks) or 1)
-        results = map_in_processes(_diagnose_scene, tasks, count)
-        for task, diagnoses in zip(tasks, results, strict=True):
-            cache |= {name: (progress[name], diagnosis) for name, diagnosis in diagnoses.items()}
+
+
+def map_scenes(
+    function: Callable[[Task], dict[str, Diagnosis]],
+    tasks: Sequence[Task],
+    processes: int,
+    title: str,
+) -> dict[str, Diagnosis]:
+    """Return the diagnoses from a call of `function` per scene, in parallel processes."""
+    diagnoses: dict[str, Diagnosis] = {}
+    with stage(title, sum(len(task.states) for task in tasks)) as progress_bar:
+        results = map_in_processes(function, tasks, min(processes, len(tasks) or 1))
+        for task, result in zip(tasks, results, strict=True):
+            diagnoses |= result
             progress_bar.advance(len(task.states))
-    return {name: cache[name][1] for name in progress}
+    return diagnoses
+
+
+def cache_diagnoses(
+    run: RunData, states: Sequence[QuestionState], diagnoses: Mapping[str, Diagnosis]
+) -> dict[str, Diagnosis]:
+    """Add new diagnoses to the cache of a run; return those of all the given questions."""
+    cache = _DIAGNOSED.setdefault(run, {})
+    cache |= {s.id: (_progress(s), diagnoses[s.id]) for s in states if s.id in diagnoses}
+    return {state.id: cache[state.id][1] for state in states}
+
+
+def _progress(state: QuestionState) -> Progress:
+    return len(state.turns), state.status
 
 
 def without_counterparts(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> dict[str, Diagnosis]:
@@ -80,19 +132,11 @@ def without_counterparts(run: RunData, diagnoses: Mapping[str, Diagnosis]) -> di
     return {state.id: diagnoses[state.id] for state in run.states if state.id in diagnoses}
 
 
-def by_scene(states: Sequence[QuestionState]) -> list[list[QuestionState]]:
-    """Group questions by scene, largest group first."""
-    scenes = defaultdict(list)
-    for state in states:
-        scenes[state.question.scene].append(state)
-    return sorted(scenes.values(), key=len, reverse=True)
-
-
-def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
-    """Diagnose the questions about one scene."""
+def diagnose_scene(task: SceneTask, scenes: SceneCache | None = None) -> dict[str, Diagnosis]:
+    """Return the diagnoses of the questions about one scene, cached or new."""
     parts = task.parts
-    visibility = _measure_visibility(task) if parts.faithful else {}
-    return {
+    visibility = _measure_visibility(task, scenes) if parts.faithful else {}
+    return dict(task.cached) | {
         state.id: diagnose(
             state,
             visibility.get(state.id) or Visibility((), diagnose_path(state.turns)),
@@ -100,28 +144,28 @@ def _diagnose_scene(task: SceneTask) -> dict[str, Diagnosis]:
             truth=parts.image_stress.ground_truth(state.question),
             passive=parts.passive,
         )
-        for state in task.states
+        for state in task.pending
     }
 
 
-def _measure_visibility(task: SceneTask) -> dict[str, Visibility]:
+def _measure_visibility(task: SceneTask, scenes: SceneCache | None) -> dict[str, Visibility]:
     """Measure the visibility in all views of a scene. The result is empty if the scan cannot be read or rendered."""
     from render_agent.render.rasteriser.rasteriser import Rasteriser
 
-    questions = [state.question for state in task.states]
-    with_turns = [state for state in task.states if state.turns]
-    first_question = questions[0]
-    if not with_turns or first_question.scan is None or not first_question.scan.exists():
+    with_turns = [state for state in task.pending if state.turns]
+    question = task.states[0].question
+    if not with_turns or question.scan is None or not question.scan.exists():
         return {}
-    scenes = task.parts.scenes(questions)
+    if scenes is None:
+        scenes = task.parts.scenes([state.question for state in task.states])
     with closing(Rasteriser(threads=1)) as renderer:
         try:
-            scene, space = scenes.get(first_question), partial(scenes.space, first_question)
+            scene, space = scenes.get(question), partial(scenes.space, question)
             facts = None if task.facts is None else place_facts(task.facts, scene)
             size = task.parts.config.image_size
             return measure_scene(renderer, scene, space, facts, size, with_turns)
         except (SceneError, RenderError) as error:
-            logger.warning("skipping diagnosis of scene %s: %s", first_question.scene, error)
+            logger.warning("skipping diagnosis of scene %s: %s", question.scene, error)
             return {}
 
 

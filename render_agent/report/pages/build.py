@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from render_agent.extras import require
-from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.pages.index.index_page import describe_run, write_index
 from render_agent.report.pages.maps.floor_plan import camera_poses
 from render_agent.report.pages.page import copy_assets
@@ -30,14 +29,13 @@ def build_report(
     question, its page is the report.
     """
     require("a report", "matplotlib")
-    diagnoses = diagnose_run(run, processes) if diagnose else {}
     with replacing_folder(run.path / REPORT) as pages:
         copy_assets(pages)
-        if run.config.batch or len(run.dialogues) != 1:
-            write_pages(run, diagnoses, pages, processes)
+        is_batch = run.config.batch or len(run.dialogues) != 1
+        alone = None if is_batch else describe_run(run)
+        diagnoses = write_pages(run, pages, processes, diagnose=diagnose, alone=alone)
+        if is_batch:
             write_index(run, diagnoses, pages)
-        else:
-            write_pages(run, diagnoses, pages, processes, describe_run(run))
     return run.path / REPORT / "index.html"
 
 

@@ -17,7 +17,7 @@ from render_agent.engines.scripted import ReplayPolicy, ScriptedEngine
 from render_agent.options import RunConfig
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.report.diagnosis import diagnose as module
-from render_agent.report.diagnosis.diagnose import _diagnose_scene, diagnose_run
+from render_agent.report.diagnosis.diagnose import diagnose_run, diagnose_scene
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.diagnosis.summary import summarize_diagnoses
 from render_agent.report.sentences.causes import summary_sentences
@@ -223,10 +223,9 @@ def test_diagnoses_are_cached_until_a_question_progresses(tmp_path, monkeypatch)
     (unfinished,) = (state.id for state in run.states if state.active)
     monkeypatch.setattr(
         module,
-        "_diagnose_scene",
-        lambda part: diagnosed_ids.extend(s.id for s in part.states) or diagnose_scene(part),
+        "diagnose_scene",
+        lambda task: diagnosed_ids.extend(s.id for s in task.pending) or diagnose_scene(task),
     )
-    diagnose_scene = _diagnose_scene
     before = diagnose_run(run, 1)
     assert diagnose_run(run, 1) == before
     assert sorted(diagnosed_ids) == ["0", "3"]
