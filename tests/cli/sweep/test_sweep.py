@@ -18,9 +18,8 @@ from factories.runs import (
 )
 from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.commands.sweep import cells
-from render_agent.cli.commands.sweep.cells import find_cells
-from render_agent.cli.commands.sweep.plan import read_sweep
+from render_agent.cli.commands.sweep import plan as cells
+from render_agent.cli.commands.sweep.plan import find_cells, read_sweep
 from render_agent.cli.main import cli
 from render_agent.errors import EngineError, SetupError, UsageError
 from render_agent.report.comparison.runs_table import RunGroup, run_rows, runs_table

@@ -7,8 +7,7 @@ import yaml
 from factories import TREE
 from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.commands.sweep.cells import find_cells
-from render_agent.cli.commands.sweep.plan import read_sweep
+from render_agent.cli.commands.sweep.plan import find_cells, read_sweep
 from render_agent.errors import UsageError
 from render_agent.report.comparison.runs_table import run_rows
 from render_agent.runs.read import RunData, list_runs

@@ -8,8 +8,7 @@ import pytest
 from factories import TREE
 from factories.sweeps import sweep, write_sweep
 
-from render_agent.cli.commands.sweep.cells import find_cells
-from render_agent.cli.commands.sweep.plan import read_sweep
+from render_agent.cli.commands.sweep.plan import find_cells, read_sweep
 from render_agent.report.comparison.runs_plot import draw_curves, find_curves, write_runs_plot
 from render_agent.report.comparison.runs_table import run_rows
 from render_agent.report.pages.index.runs_page import SWEEP_PLOT, write_runs_page

@@ -55,8 +55,7 @@ def sweep_command(
     FILE.yaml has `options` for all runs, and either a `grid` of lists of values or a list of `runs`. Options on the
     command line override those in the file.
     """
-    from render_agent.cli.commands.sweep.cells import check_cells, find_cells, run_cells
-    from render_agent.cli.commands.sweep.plan import read_sweep
+    from render_agent.cli.commands.sweep.plan import check_cells, find_cells, read_sweep, run_cells
     from render_agent.cli.run import command_line
     from render_agent.engines.make_engine import reject_code
     from render_agent.errors import SetupError, UsageError
@@ -113,7 +112,7 @@ def _model_is_typed(context: click.Context) -> bool:
 
 
 def _list_cells(plan: Sweep, console: Console) -> None:
-    from render_agent.cli.commands.sweep.cells import find_cells
+    from render_agent.cli.commands.sweep.plan import find_cells
     from render_agent.report.comparison.runs_table import status_of
     from render_agent.tasks.selection import choose_questions
     from render_agent.util.display import count_noun
