@@ -50,8 +50,8 @@ from render_agent.util.safe_parse import convert, parse_json
 
 logger = logging.getLogger(__name__)
 
-# Remedy if a folder contains no runs, for commands whose --output is the folder of runs.
-NO_RUNS = "Start one with --batch or --ply, or pass --output DIR."
+# Remedy if a folder contains no runs.
+NO_RUNS = "Start one with --batch or --ply, or pass --runs DIR (with --continue: --output DIR)."
 
 
 class NoScenes:

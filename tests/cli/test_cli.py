@@ -245,6 +245,7 @@ def test_missing_requirements_are_reported_before_the_run_starts(
     [
         (["--output", "elsewhere", "ls"], {}),
         (["ls", "--output", "elsewhere"], {}),
+        (["ls", "--runs", "elsewhere"], {}),
         (["--config", "options.yaml", "ls"], {}),
         (["ls"], {"OUTPUT": "elsewhere"}),
     ],
