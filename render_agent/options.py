@@ -363,7 +363,8 @@ class RunConfig:
     probe: tuple[str, ...] = _dialogue(
         (),
         "Ask the model for its beliefs after every turn, outside the dialogue: map (where objects are), counts, pose"
-        " (where the camera is), seen (what it has not seen yet).",
+        " (where the camera is), seen (what it has not seen yet). diagnose then tells apart failures of perception, memory"
+        " and reasoning.",
         metavar="LIST",
         separator=",",
         choices=PROBES,

@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from PIL.Image import Image
 
-from render_agent.dialogue.beliefs import ProbeRequest
 from render_agent.dialogue.chat import Blocks, Message, View, map_texts
 from render_agent.dialogue.tokens import Tokens
+from render_agent.dialogue.turn import ProbeRequest
 from render_agent.util.sanitize import redact_keys
 
 MAX_BYTES_PER_TOKEN = (

@@ -97,13 +97,14 @@ def plan(
             f"cannot plan from {count_noun(scenes, 'scene')}: their variance is too uncertain. Use runs of at least"
             f" {MIN_PILOT_SCENES} scenes."
         )
-    pilot_deviation = entry["error"] * math.sqrt(scenes)
+    pilot_deviation = entry.get("error", 0.0) * math.sqrt(scenes)
     factors: dict[float | None, float] = (
         {r: math.sqrt(2 * (1 - r)) for r in CORRELATIONS} if comparison is None else {None: 1.0}
     )
     if not pilot_deviation or entry["kurtosis"] is None:
         raise UsageError(
-            "cannot estimate the variance between scenes: all have the same score. Choose other runs."
+            "cannot estimate the variance between scenes: all have the same score, or the method of the intervals has no"
+            " standard error. Choose other runs."
         )
     bounds = deviation_interval(pilot_deviation, entry["kurtosis"], scenes)
     rows = []

@@ -103,7 +103,8 @@ def test_empty_sentence_removes_the_field(tmp_path):
     removed = {"view", "forward_meters", "left_meters", "z_delta_meters"}
     assert prompt.schema()["properties"].keys() == reply_schema()["properties"].keys() - removed
     assert not [name for name in removed if f'"{name}"' in prompt.instructions]
-    assert '"look_at": null, "answer": null, ' in prompt.instructions
+    assert '"look_at": null, ' in prompt.instructions
+    assert '"answer": null, ' in prompt.instructions
     malformed = prompt.parse_reply('{"view": "top", "forward_meters": "far"}', states.question())
     assert "requests nothing" in malformed.reason
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from render_agent.dialogue.beliefs import Belief, BelievedObject, Probe
+from render_agent.dialogue.beliefs import Belief, BelievedObject
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import Malformed
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Probe, Turn
 from render_agent.parts.beliefs.belief_figures import (
     ProbeStep,
     belief_differences,

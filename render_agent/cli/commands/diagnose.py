@@ -21,9 +21,8 @@ from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
 def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
     """Explain why answers of RUN score below 50 %.
 
-    Tells apart objects never seen, objects seen but misjudged, and missing answers. With --probe, misjudged questions
-    are further divided into failures of perception, memory and reasoning. Object boxes come from official annotations
-    or the ground truth of the bundled rooms. RUN is recent, a name or a path.
+    Tells apart objects never seen, objects seen but misjudged, and missing answers. Object boxes come from official
+    annotations or the ground truth of the bundled rooms. RUN is recent, a name or a path.
 
     \b
     Examples:

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from render_agent.agents.agent import SEPARATOR, AfterTurn, Ask, Draw, Need, turn_seed
-from render_agent.dialogue.beliefs import Probe, ProbeRequest, read_belief
+from render_agent.dialogue.beliefs import read_belief
 from render_agent.dialogue.chat import Message, assistant, message, text, with_blocks
 from render_agent.dialogue.reply import object_schema
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Probe, ProbeRequest, Turn
 from render_agent.dialogue.wording import Wording
 from render_agent.engines.engine import Request, limit_reply
 from render_agent.tasks.question_types import named_categories

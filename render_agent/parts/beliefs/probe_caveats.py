@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from render_agent.dialogue.beliefs import Probe
 from render_agent.dialogue.parsing.unreadable import (
     CAUSES,
     MAX_REASON_CHARS,
@@ -12,6 +11,7 @@ from render_agent.dialogue.parsing.unreadable import (
     describe_unreadable,
     likely_cause,
 )
+from render_agent.dialogue.turn import Probe
 from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS
 from render_agent.util.reasons import truncate
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from render_agent.dialogue.beliefs import Probe
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Probe, Turn
 from render_agent.parts.beliefs.map_score import MapScore, score_map
 from render_agent.parts.beliefs.matching import Boxes
 from render_agent.parts.beliefs.own_answer import own_answer

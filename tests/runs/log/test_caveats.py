@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import render_agent
-from render_agent.dialogue.beliefs import Belief, Probe
+from render_agent.dialogue.beliefs import Belief
 from render_agent.dialogue.events import (
     CONTENT_FILTER,
     JUDGE,
@@ -26,6 +26,7 @@ from render_agent.dialogue.events import (
 )
 from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
+from render_agent.dialogue.turn import Probe
 from render_agent.parts.beliefs.belief_figures import summarize_beliefs
 from render_agent.parts.beliefs.probe_caveats import unreadable_probes
 from render_agent.report.comparison.compare_runs import compare_runs
