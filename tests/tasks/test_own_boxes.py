@@ -271,6 +271,7 @@ def test_scannet_boxes_come_from_the_vertices_in_the_aligned_frame(tmp_path):
         (table(center=[90, 1, 1]), ["1 of 1 boxes"]),
         (table() + table(center=[90, 1, 1]), ["1 of 2 boxes"]),
         (table(label="a\u202eb"), ["invisible"]),
+        (table(label="  "), ["label"]),
         (table(center=[1, 2]), ["center"]),
     ],
 )
@@ -281,6 +282,13 @@ def test_what_does_not_fit_is_refused_with_the_numbers(scan, data, words):
     assert str(path) in str(error.value)
     for word in words:
         assert re.search(word, str(error.value)), error.value
+
+
+def test_labels_are_those_of_questions_in_any_case(scan):
+    spellings = ["Coffee  Table", "coffee table", " COFFEE TABLE "]
+    write(scan, [entry for label in spellings for entry in table(label=label)])
+    facts = load(scan)
+    assert (facts.counts, [*facts.boxes]) == ({"coffee table": 3}, ["coffee table"])
 
 
 @pytest.mark.parametrize(("content", "word"), [("", "empty"), ('[{"label": ', "not valid JSON")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,9 +57,11 @@ def read_box_file(path: Path, scene: Scene, up: Axis) -> BoxFile:
         file = _read(_parse(path), path, scene, up)
         if not file.objects:
             raise ValueError("it contains no boxes")
-        if not all(is_plain(entry.label) for entry in file.objects):
-            raise ValueError("a label contains an invisible character")
-        return file
+        # as names are read from questions
+        objects = [replace(e, label=" ".join(e.label.lower().split())) for e in file.objects]
+        if not all(entry.label and is_plain(entry.label) for entry in objects):
+            raise ValueError("a label is empty or contains an invisible character")
+        return replace(file, objects=objects)
     except (OSError, ValueError) as error:
         raise QuestionsError(
             f"cannot read the boxes in {path}: {reason_of(error)}. Correct the file, or pass another with --boxes."
