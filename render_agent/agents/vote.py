@@ -41,9 +41,10 @@ class Vote(Agent):
         answer_vote = None
         if context.is_last_turn or 2 * len(ending) > len(readable):
             voters = readable if context.is_last_turn else ending
-            answer_vote = _vote_on_answer(context, candidates, voters)
+            votes = [_answer(c, context) if c in voters else None for c in candidates]
+            answer_vote = ballot(context.state.question, votes)
         if answer_vote is not None:
-            choice = _first_winning(candidates, answer_vote)
+            choice = candidates[answer_vote.votes.index(answer_vote.winner)]
         elif context.is_last_turn or not readable:
             choice = default_candidate(context, candidates)
         else:
@@ -85,19 +86,6 @@ def _ends(candidate: Candidate, context: TurnContext) -> bool:
 def _answer(candidate: Candidate, context: TurnContext) -> str | None:
     """Return the candidate's answer; if it has none, the most recent earlier one."""
     return candidate.action.answer or context.state.answer
-
-
-def _vote_on_answer(
-    context: TurnContext, candidates: Sequence[Candidate], voters: Sequence[Candidate]
-) -> Ballot | None:
-    numbers = {candidate.number for candidate in voters}
-    votes = [_answer(c, context) if c.number in numbers else None for c in candidates]
-    return ballot(context.state.question, votes)
-
-
-def _first_winning(candidates: Sequence[Candidate], answer_vote: Ballot) -> Candidate:
-    """Return the first sample that voted for the winner."""
-    return candidates[answer_vote.votes.index(answer_vote.winner)]
 
 
 def ballot(

@@ -25,6 +25,7 @@ from render_agent.dialogue.chat import (
 )
 from render_agent.dialogue.parsing.replies import (
     MAX_LISTED,
+    parse_reply,
     read_fields,
     short_json,
     without_drafts,
@@ -43,7 +44,7 @@ from render_agent.dialogue.reply import (
 )
 from render_agent.dialogue.reply_protocol import (
     MAX_SCHEMAS,
-    JsonProtocol,
+    ReplyProtocol,
     answer_only,
     permitted_by,
 )
@@ -53,24 +54,16 @@ MOVING = ("look", "move")  # tools that show a view without any argument
 REQUIRED = ("measure", "answer", "confidence", "done")  # parameters without a default
 
 
-class ToolsProtocol(JsonProtocol):
-    """Requests a tool call per reply. A plain JSON object with the fields is read, too."""
+class ToolsProtocol(ReplyProtocol):
+    """Requests a tool call per reply, which servers constrain themselves. A plain JSON object is read, too."""
 
     def instructions(self, form: ReplyForm) -> str:
         """Return a sentence that names the tools; `tools` describes their parameters."""
         return form.wording("tools.reply", names=_names(form))
 
-    def schema(self, form: ReplyForm, question: Question | None) -> None:
-        """Return None, because servers constrain tool calls themselves."""
-        return
-
     def tools(self, form: ReplyForm, question: Question | None) -> Sequence[Mapping[str, Any]]:
         """Return the tools of a run in the format of chat completions and chat templates."""
         return _tools(form, permitted_by(form, question))
-
-    def answer_schema(self, form: ReplyForm, question: Question) -> None:
-        """Return None, because servers constrain tool calls themselves."""
-        return
 
     def answer_tools(self, form: ReplyForm, question: Question) -> list[dict[str, Any]]:
         """Return the tool that gives the answer, without its other parameters."""
@@ -88,7 +81,7 @@ class ToolsProtocol(JsonProtocol):
         calls = without_drafts(reply, calls)
         if not calls:
             reason = say("tools.no_call", names=_names(form))
-            action = super().read(text, question, form)
+            action = parse_reply(text, question, form)
             return action if "{" in reply else Malformed(reason)
         action, *others = (_read_call(call, question, form) for call in calls)
         answers = {reading.answer: reading for reading in (action, *others) if reading.answer}

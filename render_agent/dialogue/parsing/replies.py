@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from json_repair import repair_json
 from msgspec import structs
 
 from render_agent.dialogue.answer import answer_form, answer_texts, canonical_answer
 from render_agent.dialogue.chat import replace_unencodable, without_thinking
-from render_agent.dialogue.parsing.tool_calls import find_calls
+from render_agent.dialogue.parsing.tool_calls import DECODER, ToolCall, find_calls
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.reply import (
     FIELDS,
@@ -38,10 +38,6 @@ MAX_REPAIR_CHARACTERS = 10_000
 MAX_REPAIRS = 5  # per reply
 # Budget for scanning past broken objects, in characters; keeps a hostile reply under a second.
 MAX_SCANNED_CHARACTERS = 100_000_000
-
-DECODER = json.JSONDecoder(
-    strict=False, parse_float=Written, parse_int=Written, object_pairs_hook=merge_pairs
-)
 
 _FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)\n[^\S\n]*+```", re.DOTALL)
 _OPENING = re.compile(r"\{(?=\s*(?:[\"'}“‘]|\Z))|(?<!\w)\{(?=\s*[A-Za-z_]\w*\s*[:=])")
@@ -71,19 +67,6 @@ _CALL_TAGS = (
 _EMPTY = Action()
 
 
-class Entry(Protocol):
-    """A part of a reply with the indices of its start and end."""
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-
-E = TypeVar("E", bound=Entry)
-
-
 class JsonObject(NamedTuple):
     """A JSON object in a text, with the indices of its start and end."""
 
@@ -91,6 +74,9 @@ class JsonObject(NamedTuple):
     start: int = 0
     end: int = 0
     is_repaired: bool = False
+
+
+Part = TypeVar("Part", bound=JsonObject | ToolCall)  # a part of a reply
 
 
 def parse_reply(text: str, question: Question, form: ReplyForm) -> Action | Malformed:
@@ -316,7 +302,7 @@ def _decoded(key: str, value: object) -> object:
         return value
 
 
-def without_drafts(text: str, entries: Sequence[E]) -> list[E]:
+def without_drafts(text: str, entries: Sequence[Part]) -> list[Part]:
     """Leave out what is in closed blocks or channels if there is more outside; otherwise keep the last block.
 
     Any marks count, such as <reasoning>…</reasoning>, [THINK]…[/THINK] and <|channel|>analysis…<|end|>.
@@ -324,8 +310,8 @@ def without_drafts(text: str, entries: Sequence[E]) -> list[E]:
     if len(entries) < 2:
         return [*entries]
     blocks = [*_closed_blocks(_blanked(text, entries))]
-    outside: list[E] = []
-    last_block: list[E] = []
+    outside: list[Part] = []
+    last_block: list[Part] = []
     block, following = (-1, -1), iter([*blocks, (len(text) + 1, len(text) + 1)])
     for entry in entries:
         is_new = False
@@ -361,7 +347,7 @@ def _closed_blocks(text: str) -> Iterator[tuple[int, int]]:
     yield from blocks
 
 
-def _blanked(text: str, entries: Iterable[Entry]) -> str:
+def _blanked(text: str, entries: Sequence[Part]) -> str:
     """Replace what the entries cover by spaces."""
     parts, position = [], 0
     for entry in entries:

@@ -190,7 +190,7 @@ def _tagged_call(body: str, name: str | None) -> ToolCall | None:
 def _mistral_call(reply: str, match: re.Match[str]) -> tuple[ToolCall | None, int]:
     """Return a call of Mistral, whose arguments follow its name, and the index after it."""
     try:
-        arguments, end = _DECODER.raw_decode(reply, match.end())
+        arguments, end = DECODER.raw_decode(reply, match.end())
     except (ValueError, RecursionError):
         return None, match.end()
     return ToolCall(match[6], arguments), end
@@ -207,11 +207,11 @@ def _parameters(body: str) -> Iterator[tuple[str, str]]:
 def _json_or_text(value: str) -> Any:
     """Parse a parameter as JSON, or return its text."""
     try:
-        return _DECODER.decode(value.strip())
+        return DECODER.decode(value.strip())
     except (ValueError, RecursionError):
         return value
 
 
-_DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(
     strict=False, parse_float=Written, parse_int=Written, object_pairs_hook=merge_pairs
 )

@@ -1,10 +1,10 @@
 """The start check passes a sound engine of every family, and switches off each part that is broken on purpose."""
 
 import json
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -308,15 +308,30 @@ def test_forward_pass_that_fails_is_reported(loaded, monkeypatch):
     assert isinstance(engine, ContinuousEngine)
 
 
-def test_slow_device_compares_one_token(loaded, cache, monkeypatch):
-    plain_logits = start_check.plain_logits
+def pass_time(monkeypatch, *seconds):
+    """Let forward passes take these seconds of a clock in the check, the last one repeatedly."""
+    plain_logits, clock, durations = start_check.plain_logits, [0.0], [*seconds]
 
     def slow_logits(*args):
-        time.sleep(0.3)
+        clock[0] += durations.pop(0) if len(durations) > 1 else durations[0]
         return plain_logits(*args)
 
     monkeypatch.setattr(start_check, "plain_logits", slow_logits)
-    monkeypatch.setattr(start_check, "MAX_SECONDS", 0.2 * start_check.FULL_COST)
+    monkeypatch.setattr(start_check, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(start_check, "MAX_SECONDS", 15.0)
+
+
+def test_slow_first_pass_does_not_shorten_the_check(loaded, monkeypatch):
+    pass_time(monkeypatch, 4.0, 0.1)
+    monkeypatch.setattr(prefill, "token_positions", shift_positions)
+    _, record = check(loaded)
+    assert record["complete"]
+    assert "pages off" in record["caveats"][0]
+
+
+@pytest.mark.parametrize("seconds", [2.0, 20.0])
+def test_slow_device_compares_one_token(loaded, cache, monkeypatch, seconds):
+    pass_time(monkeypatch, seconds)
     answered = []
     answer = start_check.answer
 
