@@ -11,6 +11,7 @@ import rich_click as click
 from render_agent import registry
 from render_agent.cli.shared_options import RUNS_FOLDER, NewPath, complete_runs, option
 from render_agent.extras import require
+from render_agent.options import flag_of
 
 if TYPE_CHECKING:
     from render_agent.runs.read import RunData
@@ -26,6 +27,14 @@ FORMATS = (
     "maps",
     *registry.built_in("logger"),
 )
+
+FORMATS_OF_FLAGS = {  # the formats that each flag applies to; --force applies to all
+    "absolute": ("messages", "pairs"),
+    "without_thinking": ("messages", "pairs"),
+    "with_truth": ("messages",),
+    "embed": ("inspect",),
+    "diagnose": (*TABLES, "inspect"),
+}
 
 
 @click.command("export", panel="Work with runs")
@@ -79,13 +88,8 @@ def export_command(
     types: tuple[str, ...],
     correct: bool,
     least_score: float | None,
-    absolute: bool,
-    without_thinking: bool,
-    with_truth: bool,
-    embed: bool,
-    diagnose: bool,
-    force: bool,
     output: str,
+    **flags: bool,
 ) -> None:
     """Export runs for training, tables and viewers.
 
@@ -107,16 +111,9 @@ def export_command(
     from render_agent.runs.read import find_run
     from render_agent.score.comparison import RIGHT
 
-    format_options = {
-        "--absolute": (absolute, ("messages", "pairs")),
-        "--without-thinking": (without_thinking, ("messages", "pairs")),
-        "--with-truth": (with_truth, ("messages",)),
-        "--embed": (embed, ("inspect",)),
-        "--diagnose": (diagnose, (*TABLES, "inspect")),
-    }
-    for flag, (is_given, formats) in format_options.items():
-        if is_given and form not in formats:
-            raise UsageError(f"{flag} needs --format {' or '.join(formats)}, not {form}")
+    for name, formats in FORMATS_OF_FLAGS.items():
+        if flags[name] and form not in formats:
+            raise UsageError(f"{flag_of(name)} needs --format {' or '.join(formats)}, not {form}")
     if correct and least_score is not None:
         raise UsageError("--correct and --least-score exclude each other. Pass one of them.")
     minimum_score = RIGHT if correct else least_score
@@ -133,7 +130,8 @@ def export_command(
     if to is None:
         raise UsageError(f"--format {form} needs an output path. Pass --to PATH.")
     selection = select_questions(folders, question, types, minimum_score)
-    options = ExportOptions(absolute, not without_thinking, with_truth, embed, diagnose, force)
+    thinking, truth = not flags.pop("without_thinking"), flags.pop("with_truth")
+    options = ExportOptions(thinking=thinking, truth=truth, **flags)
     click.echo(f"{export(selection, form, Path(to), options)} in {to}")
 
 
