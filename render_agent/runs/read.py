@@ -16,7 +16,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import SCORED, QuestionState, SceneSource
 from render_agent.dialogue.turn import LogLine, Turn
 from render_agent.engines.prices import Price
-from render_agent.engines.sight_check import sight_caveat, worst_finding
+from render_agent.engines.sight_check import sight_caveat
 from render_agent.errors import RunLogError, SceneError, SetupError
 from render_agent.options import RunConfig, fingerprint_of
 from render_agent.runs.build import Parts, build
@@ -333,11 +333,8 @@ class RunData:
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        stress = self.parts.image_stress
-        return {
-            state.id: row_of(state, stress=stress, billing=self.parts.billing)
-            for state in self.dialogues
-        }
+        stress, billing = self.parts.image_stress, self.parts.billing
+        return {state.id: row_of(state, stress, billing) for state in self.dialogues}
 
     def select(self, question_ids: Collection[str], name: str) -> RunData:
         """Return a renamed copy of this run restricted to the given questions, including `states`, `rows` and
@@ -418,30 +415,7 @@ class RunData:
         if reuse is None:
             with suppress(RunLogError):
                 reuse = (self.stored_results or {}).get("reuse")
-        sight = worst_finding(self.sight_checks)
-        run_results = results(
-            states,
-            partial=self.config.partial,
-            notes=self.notes,
-            parser=parser,
-            stress=self.parts.image_stress,
-            facts=self.facts,
-            marks=marks,
-            reuse=reuse or self.record["engine"].get("reuse"),
-            billing=self.parts.billing,
-            shows_video=self.parts.view_policy.is_video,
-            reproducible=self._is_reproducible,
-        )
-        return run_results if sight is None else {**run_results, "sight_check": sight}
-
-    @property
-    def _is_reproducible(self) -> bool | None:
-        """True if replies can be repeated bit for bit, as far as the engine guarantees it; None if it is not asked for."""
-        engine = self.record["engine"]
-        if self.config.reproducible == "on":
-            return machine_note(engine) is None
-        servers = engine.get("servers")
-        return all(server.get("deterministic") for server in servers) if servers else None
+        return results(self, states, parser, marks, reuse)
 
 
 def _fits(row: Mapping[str, Any], turns: Sequence[Turn]) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from render_agent.dialogue.state import SCORED, QuestionState, Status
 from render_agent.dialogue.tokens import reported_total
-from render_agent.runs.cost.billing import UNPRICED, Billing
+from render_agent.engines.sight_check import worst_finding
+from render_agent.runs.inputs import machine_note
 from render_agent.runs.log.caveats import adapted_fields, caveats
 from render_agent.runs.log.row import (
-    NO_MARKS,
     SAVED_COLUMNS,
     Marks,
     can_score,
@@ -37,30 +37,22 @@ from render_agent.score.summary import (
     means,
     score_figures,
 )
-from render_agent.tasks.ground_truth import LoadFacts, load_facts
 from render_agent.tasks.question_types import ORDER
-from render_agent.views.stress.image_stress import ImageStress
+
+if TYPE_CHECKING:
+    from render_agent.runs.read import RunData
 
 
 def results(
-    states: Sequence[QuestionState],
-    *,
-    partial: bool,
-    notes: Sequence[str] = (),
-    parser: str = OFFICIAL,
-    stress: ImageStress | None = None,
-    facts: LoadFacts = load_facts,
-    marks: Marks = NO_MARKS,
-    reuse: str | None = None,
-    billing: Billing = UNPRICED,
-    reproducible: bool | None = None,
-    shows_video: bool = False,
+    run: RunData, states: Sequence[QuestionState], parser: str, marks: Marks, reuse: str | None
 ) -> dict[str, Any]:
-    """Return the content of `results.json`.
+    """Return the content of `results.json` for questions of a run.
 
     Counterparts count only in what parts add. `parser` reads the answers behind all scores and rows, except the scores named
-    `official`, which are of parsed answers, and `official_raw`. `reproducible` is None without `--reproducible on` or servers.
+    `official`, which are of parsed answers, and `official_raw`.
     """
+    stress, billing, reproducible = run.parts.image_stress, run.parts.billing, _is_reproducible(run)
+    reuse, sight = reuse or run.record["engine"].get("reuse"), worst_finding(run.sight_checks)
     originals = [state for state in states if not state.question.is_counterpart]
     counterparts = [state for state in states if state.question.is_counterpart]
     scored_states = [state for state in states if score_of(state, marks=marks) is not None]
@@ -79,14 +71,12 @@ def results(
     ]
     complete = all(state.status in SCORED for state in states)
     answering, instruments = answering_figures(originals), instrument_figures(originals)
-    part_results = [p.results(originals, counterparts, stress, facts) for p in run_parts()]
+    part_results = [p.results(originals, counterparts, stress, run.facts) for p in run_parts()]
     turns = [turn for state in states for turn in state.turns]
-    rows = [
-        row_of(state, parser=parser, marks=marks, billing=billing).to_json() for state in states
-    ]
+    rows = [row_of(state, stress, billing, parser, marks).to_json() for state in states]
     return {
-        "status": "partial" if partial or not complete else "complete",
-        "notes": [*caveats(turns), *notes, *_own_notes(states, shows_video)],
+        "status": "partial" if run.config.partial or not complete else "complete",
+        "notes": [*caveats(turns), *run.notes, *_own_notes(run, states)],
         "parser": parser,
         **scores,
         "official": official if complete else None,
@@ -104,7 +94,7 @@ def results(
             {state.id: state.answer_text for state in scored_states},
         ),
         **view_measures(scored_states),
-        **({} if stress is None else stress.metrics(scored_states)),
+        **stress.metrics(scored_states),
         **{name: entry for part in part_results for name, entry in part.items()},
         **({} if answering is None else {"answering": answering}),
         **({} if instruments is None else {"instruments": instruments}),
@@ -115,7 +105,17 @@ def results(
         "questions": rows,
         **({} if reuse is None else {"reuse": reuse}),
         **({} if reproducible is None else {"reproducible": reproducible}),
+        **({} if sight is None else {"sight_check": sight}),
     }
+
+
+def _is_reproducible(run: RunData) -> bool | None:
+    """Return whether the engine guarantees that replies can be repeated bit for bit; None if it is not asked for."""
+    engine = run.record["engine"]
+    if run.config.reproducible == "on":
+        return machine_note(engine) is None
+    servers = engine.get("servers")
+    return all(server.get("deterministic") for server in servers) if servers else None
 
 
 def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
@@ -132,7 +132,7 @@ def count_statuses(states: Sequence[QuestionState]) -> dict[str, int]:
     }
 
 
-def _own_notes(states: Sequence[QuestionState], shows_video: bool) -> list[str]:
+def _own_notes(run: RunData, states: Sequence[QuestionState]) -> list[str]:
     status = Counter(state.status for state in states)
     reasons = (
         (status[Status.ACTIVE], "are still active: the run is unfinished"),
@@ -146,6 +146,7 @@ def _own_notes(states: Sequence[QuestionState], shows_video: bool) -> list[str]:
         notes.append(
             f"{num_judged} of {len(states)} questions need a judge: render-agent score RUN --judge"
         )
+    shows_video = run.parts.view_policy.is_video
     if not shows_video and any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes

@@ -30,6 +30,7 @@ Score = Number | None
 Marks = Mapping[str, float]  # question id -> score from a judge, 0 to 1
 
 NO_MARKS: Marks = {}
+NO_STRESS = ImageStress()
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -117,24 +118,17 @@ COLUMNS = tuple(column.name for column in SAVED_COLUMNS if not column.optional)
 
 def row_of(
     state: QuestionState,
-    *,
+    stress: ImageStress = NO_STRESS,
+    billing: Billing = UNPRICED,
     parser: str = OFFICIAL,
     marks: Marks = NO_MARKS,
-    stress: ImageStress | None = None,
-    billing: Billing = UNPRICED,
 ) -> Row:
     question, score = state.question, score_of(state, parser, marks=marks)
-    shown_truth, shown_score = question.ground_truth, score
-    if (
-        stress is not None
-        and (shown_truth := stress.ground_truth(question)) != question.ground_truth
-    ):
+    shown_truth, shown_score = stress.ground_truth(question), score
+    if shown_truth != question.ground_truth:
         is_known = shown_truth is not None and score is not None
-        shown_score = (
-            score_answer(replace(question, ground_truth=shown_truth), state.answer_text)
-            if is_known
-            else None
-        )
+        shown_question = replace(question, ground_truth=shown_truth)
+        shown_score = score_answer(shown_question, state.answer_text) if is_known else None
     return Row(
         question_id=state.id,
         type=question.type,
