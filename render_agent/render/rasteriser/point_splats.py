@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.rasteriser.blocks import POINTS_PER_BLOCK, CloudBlocks, cloud_blocks
+from render_agent.render.rasteriser.blocks import POINTS_PER_BLOCK, cloud_blocks
 from render_agent.render.rasteriser.kernels import kernel
 from render_agent.render.rasteriser.zbuffer import clear, is_hidden
 from render_agent.scans.camera import FloatArray
@@ -253,73 +253,87 @@ MERGED_POINTS = 4  # points of a level that are merged into one point of the nex
 LEVELS = 5  # including level 0; a block's 512 points become two on the last level
 # Points more than this many splat radii apart are not averaged, because they are on different surfaces.
 REACH_RADII = 2.0
-CHUNK_POINTS = 1 << 20  # points merged at a time, to bound memory
 
 
 @dataclass(frozen=True, eq=False)
 class CloudLevels:
-    """All levels of detail of a cloud, concatenated."""
+    """All levels of detail of a cloud, concatenated. On each level, a block has 1 / MERGED_POINTS of the points of the
+    previous level.
+    """
 
-    blocks: CloudBlocks
-    """The cloud's blocks. On each level, a block has 1/FEWER of the points of the previous level."""
     points: NDArray[np.float32]  # (3, n) float32, metres
     normals: NDArray[np.int8]  # (3, n) int8, see Scene; (3, 0) if the colours were captured
     colours: NDArray[np.uint8]  # (n, 3) uint8
     order: NDArray[np.int32]  # (n,) int32, the scene's index of each point
     starts: NDArray[np.int64]  # (LEVELS + 1,) int64, where each level starts
+    radii: FloatArray  # (b,) float64, see CloudBlocks
+    boxes: FloatArray  # (b, 6) float64, see CloudBlocks
 
 
 def cloud_levels(scene: Scene) -> CloudLevels:
     blocks = cloud_blocks(scene)
     indices = np.arange(len(blocks.order))
     shades = blocks.colours.astype(np.float32)
-    level_indices, colours = [indices], [blocks.colours]
+    levels, colours = [], [blocks.colours]
     for level in range(LEVELS - 1):
-        reach = REACH_RADII * 2**level * blocks.radii
-        indices, shades = _coarser_level(blocks.points, indices, shades, reach)
-        level_indices.append(indices)
+        count = -(-len(indices) // MERGED_POINTS)
+        merged, means = np.empty(count, np.int64), np.empty((count, 3), np.float32)
+        limits = (REACH_RADII * 2**level * blocks.radii) ** 2
+        _merge(blocks.points, indices, shades, limits, POINTS_PER_BLOCK, merged, means)
+        indices, shades = merged, means
+        levels.append(indices)
         colours.append(np.rint(shades).astype(np.uint8))
-    all_indices = np.concatenate(level_indices)
-    order = blocks.order[all_indices]
+    coarse = np.concatenate(levels)
+    order = np.concatenate([blocks.order, blocks.order[coarse]])
     normals = np.empty((0, 3), np.int8) if scene.normals is None else scene.normals[order]
-    starts = np.cumsum([0, *(len(level) for level in level_indices)])
     return CloudLevels(
-        blocks,
-        np.ascontiguousarray(blocks.points[:, all_indices]),
+        np.hstack([blocks.points, blocks.points[:, coarse]]),
         np.ascontiguousarray(normals.T),
         np.concatenate(colours),
         order,
-        starts.astype(np.int64),
+        np.cumsum([0, *map(len, colours)]).astype(np.int64),
+        blocks.radii,
+        blocks.boxes,
     )
 
 
-def _coarser_level(
-    points: NDArray[np.float32],
-    indices: NDArray[np.int64],
-    shades: NDArray[np.float32],
-    reach: FloatArray,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the points of the next level, as indices (k,) into `points`, (3, n), and their colours, (k, 3).
+@kernel
+def _merge(
+    points: Any, indices: Any, shades: Any, limits: Any, block_size: Any, merged: Any, means: Any
+) -> None:
+    """Write the points of the next level, as indices into `points`, (3, n), to `merged`, (k,), and their colours to
+    `means`, (k, 3).
 
-    `reach` is the distance in metres, per block (b,), beyond which points are on other surfaces.
+    `limits` is the squared distance in square metres, per block, beyond which points are on other surfaces.
     """
-    count = -(-len(indices) // MERGED_POINTS)
-    representatives, means = np.empty(count, np.int64), np.empty((count, 3), np.float32)
-    for first in range(0, count, CHUNK_POINTS):
-        part = np.arange(first * MERGED_POINTS, min(first + CHUNK_POINTS, count) * MERGED_POINTS)
-        # The last group may be smaller, so its last point is repeated.
-        fours = np.minimum(part, len(indices) - 1).reshape(-1, MERGED_POINTS)
-        places = points[:, indices[fours]]
-        distances = ((places - places.mean(axis=2, keepdims=True)) ** 2).sum(axis=0)
-        nearest = distances.argmin(axis=1)
-        rows = slice(first, first + len(fours))
-        representatives[rows] = indices[fours[np.arange(len(fours)), nearest]]
-        parents = representatives[rows]
-        gaps = ((places - points[:, parents, None]) ** 2).sum(axis=0)
-        near = gaps <= (reach[parents // POINTS_PER_BLOCK] ** 2)[:, None]
-        total = (shades[fours] * near[:, :, None]).sum(axis=1)
-        means[rows] = total / near.sum(axis=1)[:, None]
-    return representatives, means
+    four, quarter = np.empty(MERGED_POINTS, np.int64), np.float32(1 / MERGED_POINTS)
+    for group in range(len(merged)):
+        x = y = z = np.float32(0.0)
+        for i in range(MERGED_POINTS):
+            # The last group may be smaller, so its last point is repeated.
+            four[i] = min(group * MERGED_POINTS + i, len(indices) - 1)
+            point = indices[four[i]]
+            x, y, z = x + points[0, point], y + points[1, point], z + points[2, point]
+        x, y, z = x * quarter, y * quarter, z * quarter
+        nearest, parent = np.float32(np.inf), np.int64(0)
+        for i in range(MERGED_POINTS):
+            point = indices[four[i]]
+            dx, dy, dz = points[0, point] - x, points[1, point] - y, points[2, point] - z
+            gap = dx * dx + dy * dy + dz * dz
+            if gap < nearest:
+                nearest, parent = gap, point
+        merged[group] = parent
+        red = green = blue = np.float32(0.0)
+        count = 0
+        for i in range(MERGED_POINTS):
+            point = indices[four[i]]
+            dx, dy = points[0, point] - points[0, parent], points[1, point] - points[1, parent]
+            dz = points[2, point] - points[2, parent]
+            if dx * dx + dy * dy + dz * dz <= limits[parent // block_size]:
+                shade = shades[four[i]]
+                red, green, blue = red + shade[0], green + shade[1], blue + shade[2]
+                count += 1
+        means[group, 0], means[group, 1], means[group, 2] = red / count, green / count, blue / count
 
 
 assert POINTS_PER_BLOCK % MERGED_POINTS ** (LEVELS - 1) == 0

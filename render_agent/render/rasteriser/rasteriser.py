@@ -139,16 +139,15 @@ class Rasteriser(Renderer):
     def _cloud(
         self, cloud: CloudLevels, view: Projection, scale: float, width: int, height: int
     ) -> Frame:
-        visible = visible_boxes(cloud.blocks.boxes, view, width, height)
+        visible = visible_boxes(cloud.boxes, view, width, height)
         keys, nearest, colours = _buffers(width, height)
         other_keys, other_nearest, _ = _buffers(width, height)
-        radii = cloud.blocks.radii
-        median = float(np.median(radii)) if len(radii) else 0.0
+        median = float(np.median(cloud.radii)) if len(cloud.radii) else 0.0
         step, typical = 4 * median, point_splats.TYPICAL_RADII * median
 
         def draw(rows: Band) -> None:
             point_splats.draw_points(
-                cloud.points, cloud.normals, cloud.starts, cloud.blocks.radii, typical, POINTS_PER_BLOCK,
+                cloud.points, cloud.normals, cloud.starts, cloud.radii, typical, POINTS_PER_BLOCK,
                 visible.blocks, visible.rectangles, visible.nearest,
                 view.matrix, view.perspective, view.near, scale, *rows, keys, nearest,
             )  # fmt: skip
