@@ -125,14 +125,12 @@ class ImageStore:
     ) -> bool:
         """Return True if an image is on disk, intact and unchanged.
 
-        Images that this process has already written or checked are not read again.
+        Images that this process has already written or checked are not looked up again.
         """
-        path = image_path(self.folder, file)
-        if not path.is_file():
-            return False
         with self._lock:
             if file in self._digests:
                 return True
+        path = image_path(self.folder, file)
         try:
             content = path.read_bytes()
             if digest is None:
