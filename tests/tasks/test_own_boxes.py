@@ -305,6 +305,15 @@ def test_the_advised_option_makes_the_boxes_fit(scan):
     assert corners_of(load(scan, boxes_up="y"), "desk") == EXPECTED
 
 
+def test_boxes_with_another_axis_than_the_scan_name_the_option_for_the_scan(scan):
+    data = scan.read_bytes()
+    scan.write_bytes(data.replace(b"element", b"comment up axis: -y\nelement", 1))
+    write(scan, FORMATS["interior_gs"])
+    with pytest.raises(QuestionsError, match=r"--up z"):
+        load(scan)
+    assert corners_of(load(scan, up="z")) == EXPECTED
+
+
 def test_boxes_option_takes_precedence_and_names_one_scan(scan, tmp_path):
     write(scan, table(label="desk"))
     path = write(scan, table(), "other.json")
