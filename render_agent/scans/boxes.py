@@ -101,10 +101,7 @@ def _outside(box: OrientedBox, points: Array) -> float:
 
 
 def _segments(first: Array, second: Array) -> float:
-    """Return the smallest distance between two sets of segments, (n, 2, 3) and (m, 2, 3).
-
-    See Ericson, Real-Time Collision Detection, 5.1.9.
-    """
+    """Return the smallest distance between segments, (n, 2, 3) and (m, 2, 3) (Ericson 2004, 5.1.9)."""
     p, d1 = first[:, None, 0], (first[:, 1] - first[:, 0])[:, None]
     q, d2 = second[None, :, 0], (second[:, 1] - second[:, 0])[None]
     r = p - q

@@ -79,10 +79,7 @@ def edit_scene(
     boxes: Boxes,  # its boxes before the edits, in the frame of its file
     edits: Sequence[Edit],  # applied in order
 ) -> Scene:
-    """Return a scene after edits.
-
-    An object consists of the mesh parts inside its box. If removing or moving it leaves a hole, the floor is filled.
-    """
+    """Return a scene after edits of objects, the mesh parts inside their boxes; holes in the floor are filled."""
     parts = ObjectParts(scene, boxes)
     for edit in edits:
         scene = _edit_one(scene, parts, edit)
@@ -195,10 +192,7 @@ def _add_floor(
     torn_points: NDArray[np.float32],
     objects: NDArray[np.intp],
 ) -> Scene:
-    """Return the scene with the unscanned floor under a removed object filled in.
-
-    The new floor takes the height and colour of the nearest existing floor.
-    """
+    """Fill in the unscanned floor under a removed object, with the height and colour of the nearest floor."""
     from scipy.spatial import cKDTree
 
     if scene.faces is None or footprint[:, 2].min() > scene.floor + LEVEL_METRES:

@@ -269,9 +269,7 @@ class _Levels:
         return None
 
     def highest(self, floor: float) -> float | None:
-        """Return the height of the highest strong level at least MIN_CEILING_METRES above a floor; None if there is
-        none.
-        """
+        """Return the height of the highest strong level that can be a ceiling above a floor; None if there is none."""
         above = self._above(floor)
         return self._uphill(int(above[-1]), -1) if len(above) else None
 
@@ -345,9 +343,7 @@ class _Levels:
         return self._middle(near[0]) if share >= COVERED_SHARE else None
 
     def _cover(self, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> float:
-        """Return the share, 0 to 1, of the ground plan of the pieces `below` that the pieces `above` cover; both (p,)
-        bool.
-        """
+        """Return the share of the ground plan of the pieces `below` that the pieces `above` cover; both (p,) bool."""
         lower = np.setdiff1d(self._cells[below], self._walls)
         return float(np.isin(lower, self._cells[above]).mean()) if len(lower) else 0.0
 

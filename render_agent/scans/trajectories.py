@@ -53,10 +53,7 @@ class PlacedPose(NamedTuple):
 
 
 def evenly(path: Sequence[PlacedPose], count: int) -> list[PlacedPose]:
-    """Return at most `count` poses of a path at even steps of time, the first and the last included.
-
-    A camera that several of them share is returned once.
-    """
+    """Return at most `count` poses at even steps of time, the first and the last included, without repeated cameras."""
     times = np.array([pose.time for pose in path])
     wanted = np.linspace(times[0], times[-1], count)
     chosen = (path[int(np.abs(times - time).argmin())] for time in wanted)

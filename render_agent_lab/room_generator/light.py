@@ -71,10 +71,7 @@ class Space:
         direction: Array,  # (n, 3) unit vectors
         distance: Array,  # lengths, (n,) metres
     ) -> NDArray[np.bool_]:
-        """Return which rays are unobstructed.
-
-        The last two voxels before the end are ignored, because the end itself may be on a surface.
-        """
+        """Return which straight ways are open, (n,); hits just before the end, itself perhaps a surface, do not count."""
         free = np.ones(len(start), bool)
         reach = 1.2 * VOXEL
         while len(active := np.flatnonzero(free & (reach < distance - 2.5 * VOXEL))):

@@ -50,11 +50,7 @@ def shade(colour: Sequence[float], factor: Array) -> Array:
 
 def plain(colour: Sequence[float], roughness: float = 0.03, seed: int = 0) -> Paint:
     """One colour with slight variation: lacquer, plastic, metal."""
-
-    def paint(points: Array) -> Array:
-        return shade(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
-
-    return paint
+    return lambda points: shade(colour, 1 + roughness * (2 * noise(points, 0.15, seed) - 1))
 
 
 def cloth(colour: Sequence[float], seed: int = 0, stripes: float = 0.0) -> Paint:
@@ -117,10 +113,7 @@ def tiles(
     axes: tuple[int, int],
     seed: int,
 ) -> Paint:
-    """Square tiles, `size` metres wide, in a checkerboard of two colours with darker joints of width JOINT.
-
-    The surface needs vertices at the joints; see `joints`.
-    """
+    """Square tiles, `size` metres wide, in a checkerboard; the surface needs vertices at their `joints`."""
 
     def paint(points: Array) -> Array:
         coordinates = points[:, axes] / size
@@ -159,11 +152,7 @@ def carpet(colour: Sequence[float], seed: int) -> Paint:
 
 def leaves(colour: Sequence[float], seed: int) -> Paint:
     """Foliage with light and dark leaves."""
-
-    def paint(points: Array) -> Array:
-        return shade(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
-
-    return paint
+    return lambda points: shade(colour, 0.55 + 0.75 * noise(points, 0.05, seed))
 
 
 def by_height(stops: Sequence[tuple[float, Colour]]) -> Paint:

@@ -143,10 +143,7 @@ def _share(step: float, side: Array) -> Array:
 
 
 def box(low: Any, high: Any, step: float, paint: Paint, unseen: float = 1.0) -> Mesh:
-    """Return a box with sharp edges between two corners, (3,) metres each.
-
-    `unseen` multiplies the vertex spacing of its back (+y) and bottom.
-    """
+    """Return a box between two corners, (3,) metres; `unseen` multiplies the vertex spacing of its back and bottom."""
     (x, y, z), (a, b, c) = low, high
     w, d, h = a - x, b - y, c - z
     sides = [
@@ -186,10 +183,7 @@ def rounded_box(low: Any, high: Any, radius: float, step: float, paint: Paint) -
 
 
 def revolve(profile: Any, sides: int, paint: Paint) -> Mesh:
-    """Return the surface of revolution of a profile about the z axis.
-
-    `profile` is (n, 2) radius and height in metres, bottom-up for a shape seen from outside.
-    """
+    """Return the surface of revolution about the z axis of a profile, (n, 2) radius and height, bottom-up."""
     profile = np.asarray(profile, float)
     angle = np.radians(np.linspace(0, 360.0, sides + 1))
     ring = np.stack([np.cos(angle), np.sin(angle)], -1)

@@ -16,10 +16,7 @@ from render_agent_lab.room_generator.shapes import Mesh
 
 
 def write_scan(mesh: Mesh, path: Path) -> None:
-    """Write a mesh as a binary PLY: float32 coordinates in metres, uchar colours, triangles.
-
-    Coordinates are rounded to 0.1 mm, so that every machine writes the same bytes.
-    """
+    """Write a mesh as binary PLY, rounded to 0.1 mm, so that every machine writes the same bytes."""
     points = np.round(mesh.points, 4).astype(np.float32)
     colours = np.round(np.clip(mesh.colours, 0, 1) * 255).astype(np.uint8)
     path.write_bytes(binary_ply(points, colours, mesh.faces, "made by render-agent make-rooms"))

@@ -71,9 +71,7 @@ def choose_up(scan: Scan, usual: Axis, metres: float) -> tuple[Axis, str | None]
 
 
 def _floor(corners: NDArray[Any]) -> tuple[float, float, float]:
-    """Return the height of triangles, (k, 3, 3) with z up, the area of level ones at the bottom, and its share of the
-    plan.
-    """
+    """Return the height of triangles, (k, 3, 3), the area of level ones at the bottom, and its share of the plan."""
     low, high = np.quantile(corners.reshape(-1, 3), (0.01, 0.99), axis=0)
     areas, normals = areas_and_normals(corners)
     at_bottom = corners[:, :, 2].mean(axis=1) <= low[2] + BOTTOM_SHARE * (high[2] - low[2])

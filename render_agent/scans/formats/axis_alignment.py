@@ -35,11 +35,7 @@ def alignment_file(scan: Path) -> Path | None:
 
 
 def read_alignment(scan: Path) -> NDArray[np.float64] | None:
-    """Return the transform, (4, 4) in metres, from the frame of a scan file to its aligned frame.
-
-    Returns None if there is no alignment: the scan is not from ScanNet, or its text file is missing or has no
-    axisAlignment.
-    """
+    """Return the transform, (4, 4) in metres, from a scan file to its aligned frame; None without ScanNet's file."""
     path = alignment_file(scan)
     if path is None or not path.is_file():
         return None

@@ -95,10 +95,7 @@ def _permute_axes(points: NDArray[Any], turn: NDArray[np.float64]) -> NDArray[An
 
 
 def clean_scan(scan: Scan, path: Path) -> Scan:
-    """Return the scan with finite float32 points near zero and valid int32 faces.
-
-    Non-finite vertices and their faces are dropped, which adds a note.
-    """
+    """Return the scan with valid faces and float32 points near zero, and a note about vertices that were not finite."""
     count = len(scan.points)
     if scan.faces is not None:
         check_corners(path, scan.faces, count)

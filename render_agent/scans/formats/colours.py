@@ -42,9 +42,7 @@ def colour_bytes(colours: NDArray[Any], bits: int | None = None) -> NDArray[np.u
 
 
 def stretch_contrast(intensity: NDArray[np.float32]) -> NDArray[np.float64] | None:
-    """Return intensities stretched to grey levels from DARKEST to BRIGHTEST, (n,); None if they are constant or
-    missing.
-    """
+    """Return intensities as grey levels from DARKEST to BRIGHTEST, (n,); None if they are constant or missing."""
     valid = intensity[np.isfinite(intensity)]
     if not len(valid):
         return None

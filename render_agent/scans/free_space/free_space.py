@@ -136,10 +136,7 @@ class FreeSpace:
         return end, "ceiling" if self.ceiling < self.top - LEVEL_METRES / 10 else "bounds"
 
     def nearest_free(self, position: Position, radius: float = CLEARANCE_METRES) -> FloatArray:
-        """Return `position`, (3,) metres, if it is free, otherwise the nearest free place.
-
-        A place is free if it is within the bounds and at least `radius` metres from all surfaces.
-        """
+        """Return `position`, (3,) metres, or the nearest place in the bounds `radius` metres away from surfaces."""
         target = np.array(position, np.float64)
         inside = (target >= self.bounds[0]).all() and (target <= self.bounds[1]).all()
         if inside and self.clearance(target) >= radius:
@@ -148,10 +145,7 @@ class FreeSpace:
         return self.start_position() if free is None else self.mirror(free)
 
     def start_position(self, height: float = 1.6) -> FloatArray:
-        """Return a free place, (3,) metres, `height` metres above the floor near the middle of the room.
-
-        The room is the largest connected area of free places over scanned floor.
-        """
+        """Return a free place, (3,) metres, near the middle of the largest connected area over scanned floor."""
         return self.mirror(self._area(height)[0].copy())
 
     def start_places(self, most: int, height: float = 1.6) -> FloatArray:

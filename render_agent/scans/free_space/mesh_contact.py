@@ -87,9 +87,7 @@ def reach_into(corners: Array, box: OrientedBox) -> BoolArray:
 
 
 def heights_at(points: Array, corners: Array) -> Array:
-    """Return the heights, (k, n) metres, at which vertical lines through points, (k, 2), meet triangles, (n, 3, 3); nan
-    if they miss.
-    """
+    """Return the heights, (k, n) metres, of triangles, (n, 3, 3), at points, (k, 2); nan beside them."""
     flat, heights = corners[:, :, :2], corners[:, :, 2]
     first, second = flat[:, 1] - flat[:, 0], flat[:, 2] - flat[:, 0]
     double_area = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]

@@ -33,10 +33,7 @@ class ShortestPaths:
         return None if path is None else float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
 
     def waypoints(self, start: Position) -> FloatArray | None:
-        """Return the places of the path, (n, 3) metres, from `start` to the goal; None if there is no path.
-
-        It is `start` alone if the goal is there.
-        """
+        """Return the places of the path, (n, 3) metres, from `start` to the goal; None if there is no path."""
         start = np.array(start, np.float64)
         if np.linalg.norm(self.goal - start) < MIN_STEP_METRES:
             return start[None]

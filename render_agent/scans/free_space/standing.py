@@ -36,9 +36,7 @@ class StandingPlaces:
     floor: float  # height of the floor
 
     def nearest(self, target: FloatArray, radius: float) -> FloatArray | None:
-        """Return the nearest place to `target`, (3,), with a clearance of `radius`; None if there is none within a few
-        metres.
-        """
+        """Return the nearest place to `target` with this clearance; None if there is none within a few metres."""
         low, high = self.bounds
         for step, reach in NEAR:
             around = np.arange(-round(reach / step), round(reach / step) + 1) * step
@@ -119,10 +117,7 @@ def _middle_of(
 def farthest_point_sample(
     places: FloatArray, first: FloatArray | Vector, most: int
 ) -> list[Vector]:
-    """Return at most `most` places, (n, 3) metres, by farthest-point sampling from `first`.
-
-    The result does not include `first`.
-    """
+    """Return at most `most` places, (n, 3) metres, by farthest-point sampling from `first`, which is not included."""
     away = np.linalg.norm(places - np.array(first), axis=1)
     positions: list[Vector] = []
     while len(positions) < min(most, len(places)):

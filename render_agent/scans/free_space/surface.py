@@ -168,10 +168,7 @@ def _needs_more(points: NDArray[np.float32], cell: float, max_cells: int) -> boo
 def _piece_vertices(
     scene: Scene, box: NDArray[np.float64], spacing: float, max_samples: int
 ) -> NDArray[np.float32] | None:
-    """Return the vertices of all pieces in the box, (s, 3), or None if there are too many.
-
-    Vertices shared by two faces may appear twice.
-    """
+    """Return the vertices of all pieces in the box, (s, 3), shared ones perhaps twice; None if there are too many."""
     points, faces = surface_points(scene, spacing), scene.faces
     inside = inside_box(points, box)
     if faces is None:

@@ -50,10 +50,7 @@ class Finish:
 
 
 def build_shell(plan: HomePlan, rng: np.random.Generator, step: float) -> list[Mesh]:
-    """Return the parts of the shell.
-
-    `step` is the vertex spacing of the floor in metres. Walls are 1.5 times coarser, ceilings and outer faces more.
-    """
+    """Return the parts of the shell; `step` is the vertex spacing of the floor in metres, walls are coarser."""
     parts: list[Mesh] = []
     wood = _boards(rng)
     for number, room in enumerate(plan.rooms):

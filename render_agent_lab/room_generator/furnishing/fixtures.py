@@ -10,10 +10,7 @@ from render_agent_lab.room_generator.item import Item
 
 
 def fit_openings(placer: Placer) -> None:
-    """Add doors and windows, and heaters and curtains if there is space.
-
-    All doors and windows of a home share a design, and so do the curtains of a window.
-    """
+    """Add doors and windows of one design, and heaters and curtains if there is space."""
     make = int(placer.rng.integers(1 << 30))
     for opening in placer.plan.openings:
         if opening.kind == "entry":

@@ -118,10 +118,7 @@ def build_piece(
     step: float,  # vertex spacing on large parts in metres
     **proportions: Any,
 ) -> BuiltPiece:
-    """Build a piece of furniture.
-
-    The piece is centred on the z axis and rests on z = 0 (for hanging pieces, the lowest point is there).
-    """
+    """Build a piece of furniture, centred on the z axis, with its lowest point at z = 0."""
     piece = Piece(rng, step)
     CATALOGUE[kind].build(piece, **proportions)
     mesh = piece.mesh

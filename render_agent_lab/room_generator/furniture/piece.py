@@ -82,10 +82,7 @@ class Piece:
         self.parts.append(mesh)
 
     def box(self, low: Any, high: Any, paint: Paint, coarse: float = 1.0) -> None:
-        """Add a box between two corners, (3,) metres. Thin bars get fewer vertices than boards.
-
-        `coarse` multiplies the vertex spacing.
-        """
+        """Add a box between two corners, (3,) metres; thin bars and `coarse` ones get fewer vertices than boards."""
         sides = sorted(b - a for a, b in zip(low, high, strict=True))
         bar = 3 if sides[1] < 0.12 else 1
         self.add(shapes.box(low, high, self.step * bar * coarse, paint, unseen=5))

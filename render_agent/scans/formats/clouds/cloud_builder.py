@@ -73,10 +73,7 @@ class CloudBuilder:
         return np.concatenate(points), np.concatenate(values)
 
     def _thin(self) -> None:
-        """Replace points by cell means until at most half of the maximum remains.
-
-        Half, so that the next chunk does not trigger thinning again.
-        """
+        """Replace points by cell means until half of the maximum remains, so that the next chunk fits."""
         points, values = self._join()
         self._parts = []
         if not self._cell:

@@ -27,10 +27,7 @@ Floats = NDArray[np.float64]
 
 
 def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Rows], int]:
-    """Return the vertices, faces and strips of an ASCII PLY file, and the count of numbers after them.
-
-    `file` is positioned after the header.
-    """
+    """Return the rows after the header of an ASCII PLY file, and the count of numbers after them."""
     numbers = text_numbers(path, file.read())
     tables: dict[str, Rows] = {}
     for element in header.required_elements():

@@ -87,9 +87,7 @@ class Header:
         return nonempty[: last + 1]
 
     def row_size(self) -> float:
-        """Minimum size of a row that could follow the required elements, in bytes or numbers; infinite if more are
-        declared.
-        """
+        """Minimum size of a row after the required elements, in bytes or numbers; infinite if more are declared."""
         required = self.required_elements()
         if not required or required[-1] != [e for e in self.elements if e.count][-1]:
             return math.inf

@@ -269,10 +269,7 @@ def find_siblings(folder: Path, name: str, root: Path) -> Iterator[Path]:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Return True if a file is in a folder or below it, following symbolic links.
-
-    In a Hugging Face cache, the files of `snapshots/REVISION` are links to `blobs`, which counts as inside.
-    """
+    """Return True if a file is in a folder or below it; links of a Hugging Face cache to its `blobs` do."""
     real = path.resolve()
     if real.is_relative_to(folder.resolve()):
         return True

@@ -395,10 +395,7 @@ def _triangles(
 
 
 def _used_points(faces: Integers, count: int) -> tuple[Integers, Integers]:
-    """Return the vertices that faces refer to, in ascending order, and the faces in terms of these.
-
-    The same as `np.unique` with the inverse, but without sorting.
-    """
+    """Return the vertices that faces refer to, and the faces in terms of these, as `np.unique` does by sorting."""
     is_used = np.zeros(count, bool)
     is_used[faces] = True
     places = np.cumsum(is_used, dtype=faces.dtype) - 1
