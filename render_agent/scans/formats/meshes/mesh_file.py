@@ -43,7 +43,8 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
         warnings.simplefilter("ignore")
         if suffix in (".glb", ".gltf") or _starts_with(path, b"glTF"):
             return read_gltf(path, size, in_child=in_child)
-        _refuse_utf_16(path)
+        if _starts_with(path, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise unreadable(path, "it is UTF-16 text", "save it as UTF-8 text")
         logging.getLogger("trimesh").setLevel(logging.CRITICAL)
         if suffix == ".obj":
             return read_obj(path, in_child=in_child)
@@ -59,11 +60,6 @@ def _read(path: Path, size: int, *, in_child: bool) -> Scan:
 def _starts_with(path: Path, *starts: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(4).startswith(starts)
-
-
-def _refuse_utf_16(path: Path) -> None:
-    if _starts_with(path, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise unreadable(path, "it is UTF-16 text", "save it as UTF-8 text")
 
 
 def scan_of_geometry(geometry: Any) -> Scan:

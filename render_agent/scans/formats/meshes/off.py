@@ -78,17 +78,15 @@ def _table(path: Path, lines: list[bytes]) -> NDArray[np.float64]:
     return numbers.reshape(len(lines), -1)
 
 
-def _shape(line: bytes) -> tuple[bytes, int]:
-    """Return the first word of a line and the number of its words."""
-    words = line.split()
-    return words[0], len(words)
-
-
 def _faces(
     path: Path, lines: list[bytes], points: NDArray[Any], declared: Declared
 ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
     """Return triangles, (m, 3), and their colours, (m, 3), or None unless all faces have one."""
-    rows = sorted(((*_shape(line), line) for line in lines), key=lambda row: row[:2])
+    # by the first word of a line and the number of its words
+    rows = sorted(
+        ((words[0], len(words), line) for line in lines if (words := line.split())),
+        key=lambda row: row[:2],
+    )
     faces, colours = [np.empty((0, 3), np.int64)], []
     for (_, _), group in groupby(rows, key=lambda row: row[:2]):
         table = _table(path, [line for _, _, line in group])

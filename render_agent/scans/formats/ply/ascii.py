@@ -14,7 +14,6 @@ from render_agent.scans.formats.ply.header import (
     CORNER_NAMES,
     READ,
     STRIPS,
-    Columns,
     Element,
     Header,
     Property,
@@ -38,11 +37,19 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Ro
             if num_numbers > len(numbers):
                 raise cut_short(path, element)
             if element.name == "vertex":
-                columns = _cast_columns(element, numbers[:num_numbers].reshape(element.count, -1))
-                tables[element.name] = Rows(columns)
+                table = numbers[:num_numbers].reshape(element.count, -1)
+                columns = zip(element.properties, table.T, strict=True)
+                tables[element.name] = Rows(
+                    {column.name: cast_numbers(values, column.type) for column, values in columns}
+                )
         else:
-            equal = _equal_rows(element, numbers)
-            spans, num_numbers = equal or _walk(path, element, numbers.tolist())
+            spans, num_numbers = _equal_rows(element, numbers) or walk_rows(
+                path,
+                element,
+                lambda _: 1,
+                lambda _, read=numbers.tolist().__getitem__: read,
+                len(numbers),
+            )
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[num_numbers:]
@@ -60,13 +67,6 @@ def text_numbers(path: Path, text: bytes) -> Floats:
             return np.fromstring(text, np.float64, sep=" ")
         except (ValueError, DeprecationWarning):
             raise unreadable(path, "its rows contain text that is not a number") from None
-
-
-def _cast_columns(element: Element, table: Floats) -> Columns:
-    return {
-        column.name: cast_numbers(values, column.type)
-        for column, values in zip(element.properties, table.T, strict=True)
-    }
 
 
 def cast_numbers(values: Floats, name: str) -> NDArray[Any]:
@@ -116,11 +116,3 @@ def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
         for i, head in heads.items()
     }
     return spans, num_numbers
-
-
-def _walk(path: Path, element: Element, numbers: list[float]) -> tuple[Spans, int]:
-    """Locate the lists row by row, for rows of different lengths."""
-    spans, end = walk_rows(path, element, lambda kind: 1, lambda kind: numbers.__getitem__)
-    if end > len(numbers):
-        raise cut_short(path, element)
-    return spans, end

@@ -137,9 +137,7 @@ def _walk(path: Path, file: BinaryIO, element: Element, order: str) -> Rows:
         unpack = struct.Struct((order or "<") + CODES[kind]).unpack_from
         return lambda at: unpack(text, at)[0]
 
-    spans, end = walk_rows(path, element, size, reader)
-    if end > len(text):
-        raise cut_short(path, element)
+    spans, end = walk_rows(path, element, size, reader, len(text))
     file.seek(start + end)
     data = np.frombuffer(text, np.uint8)
 

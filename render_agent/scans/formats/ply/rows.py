@@ -52,6 +52,7 @@ def walk_rows(
     element: Element,
     size: Callable[[str], int],  # of a value of a type, in the unit of positions
     reader: Callable[[str], Callable[[int], float]],  # reads values of a type at positions
+    available: int,
 ) -> tuple[Spans, int]:
     """Locate the lists in rows of different lengths, row by row; return them and the position after the last row."""
     steps: list[tuple[int, Callable[[int], float], int, int, list[int], list[int]]] = []
@@ -79,7 +80,9 @@ def walk_rows(
             position += gap
     # end of data, or a length is NaN or infinite
     except (struct.error, IndexError, ValueError, OverflowError):
-        raise cut_short(path, element) from None
+        position = available + 1
+    if position > available:
+        raise cut_short(path, element)
     lists = [i for i, column in enumerate(element.properties) if column.count]
     return {
         i: (np.array(starts, np.int64), np.array(lengths, np.int64))

@@ -76,17 +76,13 @@ def add_surface(
             return mesh
         scan = replace(scan, notes=mesh.notes)
     names, colours = colours_of(faces.scalars)
-    if colours is not None and (scan.colours is None or _is_constant(scan.colours)):
+    if colours is not None and (scan.colours is None or (scan.colours == scan.colours[:1]).all()):
         declared.use(*(f"face {name}" for name in (*names, *opaque_alpha(faces.scalars))))
         return _split(scan, triangles.faces, colours[triangles.rows].repeat(3, axis=0))
     all_faces = triangles.faces
     if scan.faces is not None:
         all_faces = np.concatenate([scan.faces, all_faces])
     return replace(scan, faces=all_faces)
-
-
-def _is_constant(colours: NDArray[np.uint8]) -> bool:
-    return bool((colours == colours[:1]).all())
 
 
 def _triangulate(path: Path, faces: Rows, points: NDArray[Any], *, with_uv: bool) -> _Triangles:

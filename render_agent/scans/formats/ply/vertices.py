@@ -35,8 +35,9 @@ def vertex_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     for axis, name in enumerate("xyz"):
         points[:, axis] = columns[name]
     names, colours = colours_of(columns)
-    if colours is None:
-        names, colours = _grey_of(columns)
+    intensity = next((name for name in columns if name in INTENSITY_NAMES), None)
+    if colours is None and intensity is not None:
+        names, colours = (intensity,), intensity_to_grey(columns[intensity])
     declared.use("x", "y", "z", *NORMALS, *names, *opaque_alpha(columns))
     return Scan(points, colours)
 
@@ -46,14 +47,6 @@ def colours_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | N
     for names in COLOUR_NAMES:
         if columns.keys() >= set(names):
             return names, colour_bytes(np.column_stack([columns[name] for name in names]))
-    return (), None
-
-
-def _grey_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | None]:
-    """Return the name of scanner intensities and grey colours, (n, 3), or None if there are none."""
-    for name, values in columns.items():
-        if name in INTENSITY_NAMES:
-            return (name,), intensity_to_grey(values)
     return (), None
 
 

@@ -202,8 +202,9 @@ class _Parser:
         points = table[:, :3]
         if (np.isfinite(table[:, 3]) & np.isnan(table[:, 4]) & (table[:, 3] != 1)).any():
             self.declared.add("weights of vertices")
-        # x y z, x y z w, x y z r g b, x y z r g b a, x y z w r g b
-        at = 4 if _has_weights(table) else 3
+        # x y z, x y z w, x y z r g b, x y z r g b a, x y z w r g b: a weight of 1 is before the colour, an opacity after it
+        has_weights = (table[:, 3] == 1).all() and not np.isin(table[:, 6], (1, 255)).all()
+        at = 4 if has_weights else 3
         colours = table[:, at : at + 3] if np.isfinite(table[:, 5]).any() else None
         uv = np.concatenate(self.uv) if self.uv else np.empty((0, 2))
         uv = np.where(np.isnan(uv) & (np.arange(2) == 1), 0, uv)
@@ -227,11 +228,6 @@ class _Parser:
         starts = np.array([number for number, _ in self.uses], np.int64)
         materials = used_numbers[np.searchsorted(starts, line)]
         return ObjFile(points, colours, uv, triangles, names, materials, self.libraries)
-
-
-def _has_weights(table: Floats) -> bool:
-    """Return True if vertices of seven numbers have a weight of 1 before the colour, not an opacity after it."""
-    return bool((table[:, 3] == 1).all()) and not np.isin(table[:, 6], (1, 255)).all()
 
 
 def _corner(word: str) -> tuple[int, int]:

@@ -70,7 +70,7 @@ def join_parts(parts: Sequence[Part], notes: Sequence[str] = ()) -> Scan:
                 raise ValueError("a face refers to a vertex that does not exist")
             materials_of_part = np.full(len(corners), number(material), np.int32)
             if has_no_uv.any() and (loose := has_no_uv[corners].any(axis=1)).any():
-                materials_of_part[loose] = number(_remove_image(material))
+                materials_of_part[loose] = number(replace(material, image=None, alpha_cutoff=None))
                 all_notes += [LOOSE_NOTE] if LOOSE_NOTE not in all_notes else []
             faces.append((corners + count).astype(np.int32))
             face_materials.append(materials_of_part)
@@ -131,10 +131,6 @@ def is_black(material: Material | None) -> bool:
     if material.image is not None:
         brightest *= float(material.image[..., :3].max()) / 255
     return brightest <= BLACK_LEVEL
-
-
-def _remove_image(material: Material) -> Material:
-    return replace(material, image=None, alpha_cutoff=None)
 
 
 def _light(

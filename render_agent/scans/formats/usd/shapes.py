@@ -36,17 +36,13 @@ def tessellate(prim: Any, time: Any) -> tuple[NDArray[np.float64], NDArray[np.in
     else:
         return _plane(value("width"), value("length"), _axis(prim, time))
     points = np.asarray(mesh.vertices, np.float64)
-    turned = points if kind in ("Cube", "Sphere") else _along(points, _axis(prim, time))
-    return turned, np.asarray(mesh.faces, np.int64)
+    if kind not in ("Cube", "Sphere"):  # whose axis is z here
+        points = np.roll(points, {"X": 1, "Y": 2}.get(_axis(prim, time), 0), axis=1)
+    return points, np.asarray(mesh.faces, np.int64)
 
 
 def _axis(prim: Any, time: Any) -> str:
     return str(prim.GetAttribute("axis").Get(time))
-
-
-def _along(points: NDArray[np.float64], axis: str) -> NDArray[np.float64]:
-    """Rotate points whose axis is z to another axis."""
-    return np.roll(points, {"X": 1, "Y": 2}.get(axis, 0), axis=1)
 
 
 def _plane(width: float, length: float, axis: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -160,7 +160,8 @@ def _mesh_scan(
             part_of_primitive[key] = _part(gltf, primitive, material, weights, declared)
         part = part_of_primitive[key]
         if is_skinned(placement, primitive):
-            declared.use(*(name for name in primitive["attributes"] if _is_influence(name)))
+            influences = ("JOINTS_", "WEIGHTS_")
+            declared.use(*(each for each in primitive["attributes"] if each.startswith(influences)))
             points = skin(gltf, graph, placement, primitive, part.points)
             parts.append(replace(part, points=points))
         else:
@@ -208,10 +209,6 @@ def _kind(primitive: Tree) -> str:
     if mode in (TRIANGLES, STRIP, FAN):
         return "surfaces"
     return "points" if mode == POINTS else "lines"
-
-
-def _is_influence(name: str) -> bool:
-    return name.startswith(("JOINTS_", "WEIGHTS_"))
 
 
 def _check_extensions(gltf: GltfFile) -> None:

@@ -56,7 +56,11 @@ def _splat(gltf: GltfFile, primitive: Tree, declared: Declared) -> Scan:
     for key, value in (("kernel", "ellipse"), ("projection", "perspective")):
         if splat.get(key, value) != value:
             declared.add(f"{key} {splat[key]}")
-    names = [_harmonic(index) for index in range(COEFFICIENTS[-1])]
+    names = [
+        f"{SPLAT}:SH_DEGREE_{degree}_COEF_{index}"
+        for degree in range(4)
+        for index in range(2 * degree + 1)
+    ]
     columns = {
         name: _attribute(gltf, primitive, name)
         for name in ("POSITION", f"{SPLAT}:SCALE", f"{SPLAT}:ROTATION", f"{SPLAT}:OPACITY", *names)
@@ -81,11 +85,6 @@ def _splat(gltf: GltfFile, primitive: Tree, declared: Declared) -> Scan:
     return splat_scan(
         gltf.path, points, scales, rotations[:, [3, 0, 1, 2]], opacities[:, 0], harmonics
     )
-
-
-def _harmonic(index: int) -> str:
-    degree = int(np.sqrt(index))
-    return f"{SPLAT}:SH_DEGREE_{degree}_COEF_{index - degree * degree}"
 
 
 def _attribute(gltf: GltfFile, primitive: Tree, name: str) -> FloatArray | None:
