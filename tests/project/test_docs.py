@@ -42,12 +42,15 @@ ARCHITECTURE = read("architecture.md")
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def test_modules_named_on_the_security_page_exist():
+def test_modules_and_tests_named_on_the_security_page_exist():
     references = re.findall(r"`([a-z_/]+\.py)(?:: (\w+))?`", read(TREE / "docs" / "security.md"))
     modules = [
         (path, symbol) for path, symbol in references if not path.split("/")[-1].startswith("test_")
     ]
     assert len(modules) >= 20
+    tests = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", read(TREE / "docs" / "security.md"))
+    assert tests
+    assert not [path for path in tests if not (TREE / path).exists()]
     for path, symbol in modules:
         assert symbol in (TREE / "render_agent" / path).read_text("utf-8"), (path, symbol)
 
