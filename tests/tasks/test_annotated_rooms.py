@@ -36,7 +36,7 @@ def box(label, centre, size, axes=EYE):
 
 
 def annotation(*objects, area=12.0):
-    return SceneAnnotation("scannet", "room", {}, area, None, objects)
+    return SceneAnnotation("room", {}, area, objects)
 
 
 def floor_area(scene):

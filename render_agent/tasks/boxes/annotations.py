@@ -7,35 +7,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta, Struct
 
 from render_agent.errors import QuestionsError
 from render_agent.scans.boxes import OrientedBox
 from render_agent.util.reasons import short_repr, truncate
-from render_agent.util.safe_parse import parse_json, read_bounded
+from render_agent.util.safe_parse import convert, parse_json, read_bounded
 from render_agent.util.sanitize import is_plain
 
 FILES = "*_meta_info*.json"  # annotation files, one per dataset and split
 MIN_SIZE_METRES = 1e-3  # minimum thickness of a box
-MAX_LENGTH_METRES = 1e6  # largest plausible coordinate or length
-# Limits in square metres; the smallest official room has 2.4.
-MIN_ROOM_SQUARE_METRES, MAX_ROOM_SQUARE_METRES = 0.1, 10_000
 
-# errors raised by malformed entries, including strings evaluated as Python literals
-ENTRY_ERRORS = (
-    KeyError,
-    TypeError,
-    ValueError,
-    SyntaxError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-)
+# Plausible coordinates and lengths in metres, and sizes of rooms in square metres; the smallest official room has 2.4.
+Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Length = Annotated[float, Meta(ge=0, le=1e6)]
+RoomSize = Annotated[float, Meta(ge=0.1, le=10_000)]
 
-FloatArray = NDArray[np.float64]
+
+class _Box(Struct):
+    centroid: tuple[Number, Number, Number]
+    axesLengths: tuple[Length, Length, Length]
+    normalizedAxes: Annotated[list[Number], Meta(min_length=9, max_length=9)]
+
+
+class _Entry(Struct):
+    room_size: RoomSize
+    object_counts: dict[str, int]
+    object_bbox: dict[str, list[_Box]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +48,10 @@ class BoxedObject(OrientedBox):
 
 @dataclass(frozen=True, eq=False)
 class SceneAnnotation:
-    dataset: str
     scene: str
     counts: Mapping[str, int]
     """Objects per category as counted by the benchmark, which may differ from the number of boxes."""
     room_size: float  # square metres
-    room_centre: FloatArray | None  # (3,) metres, or None if not given
     objects: tuple[BoxedObject, ...]
 
 
@@ -93,80 +92,36 @@ def _parse_file(file: Path, content: bytes) -> dict[str, SceneAnnotation]:
     annotations = {}
     for scene, entry in scenes.items():
         try:
-            annotations[scene] = _annotation(scene, entry, _dataset(file))
-        except ENTRY_ERRORS as error:
+            annotations[scene] = _annotation(scene, entry)
+        # of strings that are read as Python literals, and of values that do not match
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            reason = truncate(error, 200)  # the message may quote a value of any length
             raise QuestionsError(
-                f"{file}, scene {short_repr(scene)}: {_reason(error)}; download the file again"
+                f"{file}, scene {short_repr(scene)}: {reason}; download the file again"
             ) from error
     return annotations
 
 
-def _dataset(file: Path) -> str:
-    return file.name.partition("_meta_info")[0]
-
-
-def _annotation(scene: str, entry: Mapping[str, Any], dataset: str) -> SceneAnnotation:
+def _annotation(scene: str, entry: Any) -> SceneAnnotation:
     if not is_plain(scene):
         raise ValueError("its name contains an invisible character")
-    boxes, counts = _table(entry["object_bbox"]), _table(entry["object_counts"])
-    centre = entry.get("room_center")
-    room_size = float(entry["room_size"])
-    if not MIN_ROOM_SQUARE_METRES <= room_size <= MAX_ROOM_SQUARE_METRES:
-        raise ValueError(f"the room size {room_size} is not plausible in square metres")
-    return SceneAnnotation(
-        dataset=str(entry.get("dataset", dataset)),
-        scene=scene,
-        counts={str(name): int(count) for name, count in counts.items()},
-        room_size=room_size,
-        room_centre=None if centre is None else vector(_plain(centre), 3),
-        objects=tuple(
-            _object(str(label), box)
-            for label, category_boxes in boxes.items()
-            for box in category_boxes
-        ),
-    )
+    if isinstance(entry, dict):  # some official files contain tables as Python literals
+        entry = {
+            name: ast.literal_eval(value)
+            if isinstance(value, str) and name.startswith("object_")
+            else value
+            for name, value in entry.items()
+        }
+    fields: _Entry = convert(entry, _Entry)
+    objects = [_object(label, box) for label, boxes in fields.object_bbox.items() for box in boxes]
+    return SceneAnnotation(scene, fields.object_counts, fields.room_size, tuple(objects))
 
 
-def _object(label: str, box: Mapping[str, Any]) -> BoxedObject:
+def _object(label: str, box: _Box) -> BoxedObject:
     if not is_plain(label):
         raise ValueError("a category's name contains an invisible character")
-    axes = vector(box["normalizedAxes"], 9).reshape(3, 3)
-    size = vector(box["axesLengths"], 3)
+    axes = np.array(box.normalizedAxes, float).reshape(3, 3)
     if np.abs(axes @ axes.T - np.eye(3)).max() > 1e-3:
         raise ValueError(f"the axes of a {truncate(label)} are not orthonormal")
-    if (size < 0).any():
-        raise ValueError(f"a {truncate(label)} has a negative size")
-    return BoxedObject(vector(box["centroid"], 3), np.maximum(size, MIN_SIZE_METRES), axes, label)
-
-
-def _plain(value: Any) -> Any:
-    """Evaluate a string that contains a Python literal, because the official files contain both literals and strings."""
-    return ast.literal_eval(value) if isinstance(value, str) else value
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    table = _plain(value)
-    if not isinstance(table, dict):
-        raise ValueError(f"{short_repr(table)} is not a table of categories")
-    return table
-
-
-def vector(values: Any, length: int) -> FloatArray:
-    """Convert a list of `length` numbers to an array. Raises ValueError if it is not such a list or a number is too
-    large.
-    """
-    try:
-        numbers = np.asarray(values, np.float64)
-    except (TypeError, OverflowError) as error:
-        raise ValueError(f"{short_repr(values)} is not a list of {length} numbers") from error
-    if numbers.shape != (length,) or not (np.abs(numbers) <= MAX_LENGTH_METRES).all():
-        raise ValueError(
-            f"{short_repr(values)} is not a list of {length} numbers up to {MAX_LENGTH_METRES:g}"
-        )
-    return numbers
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"{short_repr(error.args[0])} is missing"
-    return truncate(error, 200)  # the message may quote a value of any length
+    size = np.maximum(np.array(box.axesLengths, float), MIN_SIZE_METRES)
+    return BoxedObject(np.array(box.centroid, float), size, axes, label)
