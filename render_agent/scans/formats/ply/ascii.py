@@ -43,13 +43,13 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Ro
                     {column.name: cast_numbers(values, column.type) for column, values in columns}
                 )
         else:
-            spans, num_numbers = _equal_rows(element, numbers) or walk_rows(
-                path,
-                element,
-                lambda _: 1,
-                lambda _, read=numbers.tolist().__getitem__: read,
-                len(numbers),
-            )
+            located = _equal_rows(element, numbers)
+            if located is None:
+                read = numbers.tolist().__getitem__
+                located = walk_rows(
+                    path, element, lambda _: 1, lambda _, read=read: read, len(numbers)
+                )
+            spans, num_numbers = located
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[num_numbers:]
