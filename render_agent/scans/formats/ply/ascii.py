@@ -43,13 +43,8 @@ def read_ascii(path: Path, file: BinaryIO, header: Header) -> tuple[dict[str, Ro
                     {column.name: cast_numbers(values, column.type) for column, values in columns}
                 )
         else:
-            located = _equal_rows(element, numbers)
-            if located is None:
-                read = numbers.tolist().__getitem__
-                located = walk_rows(
-                    path, element, lambda _: 1, lambda _, read=read: read, len(numbers)
-                )
-            spans, num_numbers = located
+            equal = _equal_rows(element, numbers)
+            spans, num_numbers = equal or _walk(path, element, numbers.tolist())
             if element.name in READ:
                 tables[element.name] = _rows(path, element, spans, numbers)
         numbers = numbers[num_numbers:]
@@ -116,3 +111,7 @@ def _equal_rows(element: Element, numbers: Floats) -> tuple[Spans, int] | None:
         for i, head in heads.items()
     }
     return spans, num_numbers
+
+
+def _walk(path: Path, element: Element, numbers: list[float]) -> tuple[Spans, int]:
+    return walk_rows(path, element, lambda _: 1, lambda _: numbers.__getitem__, len(numbers))
