@@ -11,7 +11,7 @@ from render_agent.options import RunConfig
 from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.tasks.ground_truth import load_facts, place_facts
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 from render_agent_lab.view_targets.draw_targets import TIERS, draw_targets
 from render_agent_lab.view_targets.target_room import TargetRoom
 
@@ -45,7 +45,7 @@ def make_targets(
 
 
 def _open(scan: Path, config: RunConfig, renderer: Any) -> TargetRoom:
-    scene = SceneReader(*config.frame).read(scan, scan.stem)
+    scene = read_scene(scan, scan.stem, *config.frame)
     question = Question(scan.stem, "views", "own", scan.stem, "", "", "pose", scan=scan)
     facts = load_facts([question], config).get(scan.stem)
     placed = None if facts is None else place_facts(facts, scene)

@@ -7,7 +7,7 @@ from factories.physics import RoomPhysics
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
 from render_agent.score.questions import metric_of
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 from render_agent.util.numbers import is_number
 
 CHANGES = ("remove add move move:other swap swap:other order names").split()
@@ -63,12 +63,12 @@ def test_enough_pairs_remain(questions):
 
 
 def test_edited_rooms_are_physically_possible(questions):
-    reader, rooms = SceneReader(), {}
+    rooms = {}
     edits = {(q.change.scene, q.change.edits) for q in questions if q.change and q.change.kind in PLACING}  # fmt: skip
     assert len(edits) >= 15
     for question in questions:
         if question.change is None and question.scene not in rooms:
-            scene = reader.read(question.scan, question.scene)
+            scene = read_scene(question.scan, question.scene)
             rooms[question.scene] = RoomPhysics(scene, question)
     faults = {(name, edit): rooms[name].faults(edit) for name, edit in edits}
     assert not {key: problems for key, problems in faults.items() if problems}

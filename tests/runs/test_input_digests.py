@@ -26,6 +26,7 @@ from PIL import Image
 
 from render_agent import __version__
 from render_agent.errors import RunLogError, SceneError, SetupError, UsageError
+from render_agent.parts.counterfactual import counterparts
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.export.writers import ExportOptions, export
 from render_agent.report.pages.comparison.changes import changed_questions
@@ -35,9 +36,10 @@ from render_agent.runs.runner import preview_resume, resume_run, start_run
 from render_agent.scans.formats.load import load_scene
 from render_agent.scans.formats.textured.image_files import Siblings
 from render_agent.tasks.rooms import QuestionFile
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 from render_agent.util import file_digests
 from render_agent.util.file_digests import sha256
+from render_agent.views.stress import image_stress
 
 
 def edit_record(run: Path, change) -> None:
@@ -87,28 +89,26 @@ def test_scan_replaced_before_it_is_read_fails_its_questions(tmp_path):
 
 def test_scan_replaced_while_it_is_read_fails_its_questions(tmp_path, monkeypatch):
     questions = make_questions(tmp_path, 1)
-    read = SceneReader.read
 
-    def slow_copy(self, path, name):
-        scene = read(self, path, name)
+    def slow_copy(path, name, *frame):
+        scene = read_scene(path, name, *frame)
         path.write_bytes(path.read_bytes() + b"more")
         return scene
 
     run = start_run(make_config(tmp_path, questions, max_turns=2))
-    monkeypatch.setattr(SceneReader, "read", slow_copy)
+    monkeypatch.setattr(image_stress, "read_scene", slow_copy)
     assert finish_run(run)["counts"]["failed"] == 1
 
 
 def test_single_scan_is_hashed_before_it_is_read(tmp_path, monkeypatch):
     scan = tmp_path / "room.ply"
     write_ply(scan, *room())
-    read = SceneReader.read
 
-    def replaced_in_between(self, path, name):
+    def replaced_in_between(path, name, *frame):
         path.write_bytes(path.read_bytes() + b" ")
-        return read(self, path, name)
+        return read_scene(path, name, *frame)
 
-    monkeypatch.setattr(SceneReader, "read", replaced_in_between)
+    monkeypatch.setattr(image_stress, "read_scene", replaced_in_between)
     config = make_config(tmp_path, scan, batch=False, benchmark="rooms", ply=str(scan), question="What?")  # fmt: skip
     with pytest.raises(Exception, match="changed since the run started"):
         start_run(config, reads_scan=True)
@@ -133,14 +133,13 @@ def test_question_file_replaced_while_it_is_read_stops_the_run(tmp_path, monkeyp
 def test_scan_replaced_while_it_is_changed_stops_the_run(tmp_path, monkeypatch):
     shutil.copytree(TREE / "render_agent" / "bundled", tmp_path / "rooms")
     scan = tmp_path / "rooms" / "room00.ply"
-    read = SceneReader.read
 
-    def replaced(self, path, name):
-        scene = read(self, path, name)
+    def replaced(path, name, *frame):
+        scene = read_scene(path, name, *frame)
         scan.write_bytes(scan.read_bytes() + b" ")
         return scene
 
-    monkeypatch.setattr(SceneReader, "read", replaced)
+    monkeypatch.setattr(counterparts, "read_scene", replaced)
     questions = tmp_path / "rooms" / "questions.jsonl"
     config = make_config(tmp_path, questions, scene=("room00",), change=("remove:chair",))
     with pytest.raises(SetupError, match=f"{scan} was replaced"):

@@ -13,7 +13,7 @@ from render_agent.render.make_renderer import make_renderer
 from render_agent.scans.boxes import upright_box
 from render_agent.scans.camera import Camera
 from render_agent.scans.edits import Edit, ObjectParts, edit_boxes, edit_scene
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 
 # Looks from the middle of the room towards the second chair, which appears left of the image centre.
 AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
@@ -23,7 +23,7 @@ AT_CHAIR = Camera((1.8, 2.4, 1.2), -90.0, -25.0)
 def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("edits")
     changeable_room(folder)
-    return SceneReader().read(folder / "room.ply", "room")
+    return read_scene(folder / "room.ply", "room")
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_instance_labels_isolate_objects_connected_to_the_floor(scene, boxes, tm
     web = [(0, int(corner), int(chair[0])) for corner in chair]
     faces = np.concatenate([scene.faces, np.array(web, np.int32)])
     path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", scene.points, scene.colours, faces)
-    labelled_scene = SceneReader().read(path, "scene0_00")
+    labelled_scene = read_scene(path, "scene0_00")
     with pytest.raises(SceneError, match="chair 1"):
         edit_scene(labelled_scene, boxes, [Edit("remove", "chair")])
 
@@ -154,7 +154,7 @@ def test_no_gap_remains_around_a_labelled_object_connected_to_the_floor(tmp_path
     path = write_ply(tmp_path / "scene0_00_vh_clean_2.ply", points, colours, faces)
     (tmp_path / "scene0_00_vh_clean_2.0.010000.segs.json").write_text(json.dumps({"segIndices": chair.ravel().astype(int).tolist()}))  # fmt: skip
     (tmp_path / "scene0_00.aggregation.json").write_text('{"segGroups": [{"segments": [1]}]}')
-    scene = SceneReader().read(path, "scene0_00")
+    scene = read_scene(path, "scene0_00")
     boxes = {"chair": [upright_box((1.5, 1.5, 0.0), (2.5, 2.5, 0.8))]}
     down = Camera((2.0, 2.0, 1.5), 0.0, -90.0)
     for edit in (Edit("remove", "chair"), Edit("transform", "chair", shift=(9.0, 0.0, 0.0))):

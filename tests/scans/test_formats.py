@@ -9,7 +9,7 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import SceneError
 from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import facts_files, load_facts
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 
 POINTS, FACES = room(block((1, 1, 0), (2, 2, 0.75)))
 COLOURS = np.random.default_rng(5).integers(0, 256, (len(POINTS), 3)).astype(np.uint8)
@@ -75,7 +75,7 @@ def test_files_without_a_surface_are_rejected(tmp_path, name, text):
 def test_json_file_of_another_program_is_ignored_with_a_note(tmp_path, content):
     path = export(tmp_path, "ply", POINTS)
     path.with_suffix(".json").write_text(content)
-    scene = SceneReader().read(path, "s")
+    scene = read_scene(path, "s")
     assert any(path.with_suffix(".json").name in note for note in scene.notes)
     question = Question("1", "b", "d", "s", "t", "?", "text", scan=path)
     assert load_facts([question]) == {}

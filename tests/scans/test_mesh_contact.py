@@ -15,7 +15,7 @@ from render_agent.parts.counterfactual.room import ChangeableRoom, NoCounterpart
 from render_agent.scans.boxes import OrientedBox, upright_box
 from render_agent.scans.free_space.mesh_contact import MeshContact, heights_at, reach_into
 from render_agent.tasks.ground_truth import Facts
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 
 
 def random_box(rng):
@@ -73,7 +73,7 @@ def room_file(tmp_path_factory):
 
 def room_with(room_file, **objects):
     """Return the room of `changeable_room` with more objects: (parts, low, high), each part being two corners."""
-    scene = SceneReader().read(room_file, "room")
+    scene = read_scene(room_file, "room")
     truth = json.loads(room_file.with_suffix(".json").read_text())["object_bbox"]
     boxes = {name: [upright_box(b["min"], b["max"]) for b in group] for name, group in truth.items()}  # fmt: skip
     parts = []

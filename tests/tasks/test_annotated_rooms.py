@@ -25,7 +25,7 @@ from render_agent.tasks.boxes.annotations import (
     SceneAnnotation,
     read_annotations,
 )
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 
 EYE = np.eye(3)
 ABOUT = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
@@ -181,7 +181,7 @@ def question(path, scene):
 
 def test_one_annotation_file_provides_several_scenes(tmp_path):
     path = write_annotations(tmp_path, "one", "two")
-    cache = SceneCache(load=SceneReader().read)
+    cache = SceneCache(load=read_scene)
     first, second = (cache.get(question(path, name)) for name in ("one", "two"))
     assert (first.id, second.id, first.source) == ("one", "two", path)
     assert cache.get(question(path, "one")) is first
@@ -190,10 +190,10 @@ def test_one_annotation_file_provides_several_scenes(tmp_path):
 
 def test_missing_annotation_only_fails_its_own_questions(tmp_path):
     path = write_annotations(tmp_path, "one")
-    cache = SceneCache(load=SceneReader().read)
+    cache = SceneCache(load=read_scene)
     with pytest.raises(SceneError, match="three"):
         cache.get(question(path, "three"))
     cache.get(question(path, "one"))
     path.write_text("{")
     with pytest.raises(SceneError, match="annotations"):
-        SceneCache(load=SceneReader().read).get(question(path, "one"))
+        SceneCache(load=read_scene).get(question(path, "one"))

@@ -26,7 +26,7 @@ from render_agent.tasks.input_files import (
     instance_labels,
     scan_files,
 )
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.console import PlainTable
 from render_agent.views.stress.image_stress import ImageStress
@@ -105,11 +105,10 @@ def with_counterparts(
     missing one.
     """
     facts = load_facts(questions, config)
-    files = SceneReader(*config.frame)
     families: dict[str, list[Question]] = {}
     for scene in dict.fromkeys(question.scene for question in questions):
         of_scene = [question for question in questions if question.scene == scene]
-        room = ChangeableRoom(facts.get(scene), partial(_read_scene, files, of_scene[0]))
+        room = ChangeableRoom(facts.get(scene), partial(_read_scene, of_scene[0], config))
         for question in of_scene:
             families[question.id] = _family(changes, question, room, config.seed)
     members = [member for question in questions for member in families[question.id]]
@@ -141,10 +140,10 @@ def _family(
     return [replace(question, left_out=tuple(reasons)), *members]
 
 
-def _read_scene(files: SceneReader, question: Question) -> Scene:
+def _read_scene(question: Question, config: RunConfig) -> Scene:
     if question.scan is None:
         raise SceneError("the scan was not found")
-    return files.read(question.scan, question.scene)
+    return read_scene(question.scan, question.scene, *config.frame)
 
 
 def causal_table(causal: Mapping[str, Any]) -> PlainTable:

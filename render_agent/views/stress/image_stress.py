@@ -28,7 +28,7 @@ from render_agent.tasks.input_files import (
     scan_files,
     scan_paths,
 )
-from render_agent.tasks.scene_reader import SceneReader
+from render_agent.tasks.scene_reader import read_scene
 
 RGBImage = NDArray[np.uint8]
 # (file name, rendered image) -> image to show, (H, W, 3).
@@ -76,7 +76,6 @@ class ImageStress(Choice):
     ) -> SceneCache:
         """Return the scenes shown to the questions of a run."""
         self.check(config, questions)
-        files = SceneReader(*config.frame)
         changes = {q.scene: q.change for q in questions if q.change is not None and q.change.edits}
         facts = load_facts(questions, config) if changes else {}
 
@@ -84,7 +83,8 @@ class ImageStress(Choice):
 
         def load(path: Path, name: str) -> Scene:
             change, inputs = changes.get(name), scan_paths(path)
-            scene = files.read(path, name if change is None else change.scene)
+            original = name if change is None else change.scene
+            scene = read_scene(path, original, *config.frame)
             if change is not None:
                 boxes = facts[change.scene].boxes if change.scene in facts else {}
                 scene = replace(edit_scene(scene, boxes, change.edits), id=name)
