@@ -101,6 +101,8 @@ def check_start(
             first = first or difference.reason
             caveats = [f"start check: the engine is not exact: {first}"]
             LOG.warning("start check, %s off: %s", part or "nothing", difference.reason)
+    if not probe.is_complete:
+        LOG.info("start check: only one token was compared, because the device is slow or busy")
     return checked, {
         "difference": difference.value,
         "tolerance": difference.tolerance,
