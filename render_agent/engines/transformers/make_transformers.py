@@ -14,6 +14,7 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import EngineMaker, model_digest
+from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.processes import count_cores
 
@@ -50,7 +51,6 @@ class Transformers(EngineMaker):
             dtype=config.dtype,
             device=config.device,
             max_model_len=config.max_model_len,
-            tensor_parallel=config.tensor_parallel,
             options=options,
             thinking=config.thinking,
         )
@@ -102,13 +102,14 @@ class Transformers(EngineMaker):
         """Return the metadata of the model and of how it is loaded. Raises SetupError if it cannot be loaded."""
         from render_agent.engines.checkpoint.locate import describe_model
         from render_agent.engines.families.model_families import family_of
-        from render_agent.engines.transformers.transformers_options import (
-            check_options,
-            reject_tensor_parallel,
-        )
+        from render_agent.engines.transformers.transformers_options import check_options
 
         options = engine_options(config.engine_option)
-        reject_tensor_parallel(config.tensor_parallel)
+        if config.tensor_parallel > 1:
+            raise UsageError(
+                f"--tensor-parallel {config.tensor_parallel} needs --engine vllm. With transformers, --engine-option"
+                " device_map=auto distributes a model over several GPUs, which then work one after another."
+            )
         description = describe_model(self.model_name(config), config.revision)
         check_options(options, str(description["model_type"]))
         machine = self.machine(config)

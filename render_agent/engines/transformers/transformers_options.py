@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from render_agent.engines.engine_options import SAMPLING_OPTIONS, check_engine_options
 from render_agent.engines.families.model_families import check_family_options, families
-from render_agent.errors import UsageError
 from render_agent.util.safe_parse import Count
 
 # Types of the engine options. `memory_fraction` is the share of the memory that stays free.
@@ -36,15 +35,6 @@ def check_options(options: Mapping[str, Any], model_type: str) -> None:
 def check_values(options: Mapping[str, Any]) -> None:
     """Raise UsageError if an engine option does not exist for any model, or its value is not valid."""
     check_engine_options(options, OPTIONS, "transformers")
-
-
-def reject_tensor_parallel(count: int) -> None:
-    """Raise UsageError if tensor parallelism is requested."""
-    if count > 1:
-        raise UsageError(
-            f"--tensor-parallel {count} needs --engine vllm. With transformers, --engine-option"
-            " device_map=auto distributes a model over several GPUs, which then work one after another."
-        )
 
 
 def position_limit(config: Any) -> int | None:

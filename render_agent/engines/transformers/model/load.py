@@ -23,7 +23,6 @@ from render_agent.engines.transformers.sampling import Truncation
 from render_agent.engines.transformers.transformers_options import (
     check_options,
     position_limit,
-    reject_tensor_parallel,
 )
 from render_agent.util.reasons import first_line
 
@@ -167,7 +166,6 @@ def open_model(
     dtype: str = "auto",
     device: str = "auto",  # auto (the first GPU, or the CPU), cpu, mps, cuda or cuda:N
     max_model_len: int | None = None,
-    tensor_parallel: int = 1,
     options: Mapping[str, Any] | None = None,
     thinking: str = "auto",
     pretrained: Pretrained | None = None,
@@ -178,7 +176,6 @@ def open_model(
     Raises SetupError if it cannot be loaded, and UsageError if an option is not valid.
     """
     options = dict(options or {})
-    reject_tensor_parallel(tensor_parallel)
     check_names(dtype, device)
     if pretrained is None:
         located = find_model(model, revision)
