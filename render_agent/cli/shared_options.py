@@ -80,6 +80,7 @@ RUNS_FOLDER = option(
     "--runs",
     "--output",
     "output",
+    type=click.Path(path_type=Path),
     default="experiment_logs",
     metavar="DIR",
     help="Folder of the run folders.",

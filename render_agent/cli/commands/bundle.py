@@ -19,7 +19,7 @@ from render_agent.cli.shared_options import RUN, RUNS_FOLDER, NewPath, option
 )
 @RUNS_FOLDER
 @option("--no-diagnosis", is_flag=True, help="Skip the visibility analysis, which needs the scans.")
-def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) -> None:
+def bundle_command(run: str, to: str | None, output: Path, no_diagnosis: bool) -> None:
     """Pack RUN and its report into one zip file or folder to share.
 
     The bundle contains the pages, images, 3D scenes, results and options, but no paths of this machine, server
@@ -35,7 +35,7 @@ def bundle_command(run: str, to: str | None, output: str, no_diagnosis: bool) ->
     from render_agent.runs.read import find_run
     from render_agent.util.display import count_noun, format_bytes, stage
 
-    folder = find_run(Path(output), run)
+    folder = find_run(output, run)
     place = Path(to or f"{folder.name}.zip")
     check_free(place)
     index = build_report(folder, diagnose=not no_diagnosis)

@@ -49,7 +49,7 @@ def compare_command(
     page: str | None,
     no_diagnosis: bool,
     power: float | None,
-    output: str,
+    output: Path,
     as_json: bool,
     table: str | None,
 ) -> None:
@@ -90,19 +90,19 @@ def compare_command(
 
     console = plain_console()
     if power is not None:
-        figures = plan_power([find_run(Path(output), name) for name in runs], power)
+        figures = plan_power([find_run(output, name) for name in runs], power)
         if as_json:
             click.echo(printable_json(figures))
         else:
             console.print(power_table(figures))
         return
-    if page and _is_run(Path(output), Path(page)):
+    if page and _is_run(output, Path(page)):
         raise UsageError(f"--page {page} is a run. Put --page last, or give it a new folder.")
     if len(runs) < 2:
         raise UsageError("compare needs at least two runs: render-agent compare RUN_A RUN_B")
     if page is not None:
         require("compare --page", "matplotlib")
-    folders = [find_run(Path(output), name) for name in runs]
+    folders = [find_run(output, name) for name in runs]
     if duplicates := [f.name for f in folders[1:] if f.path.resolve() == folders[0].path.resolve()]:
         raise UsageError(f"{duplicates[0]} would be compared with itself. Name another run.")
     sides = sides_of(folders)

@@ -18,7 +18,7 @@ from render_agent.cli.shared_options import AS_JSON, RUN, RUNS_FOLDER, option
     help="Processes that analyse scenes (default: one per core if worthwhile).",
 )
 @AS_JSON
-def diagnose_command(run: str, output: str, processes: int | None, as_json: bool) -> None:
+def diagnose_command(run: str, output: Path, processes: int | None, as_json: bool) -> None:
     """Explain why answers of RUN score below 50 %.
 
     Tells apart objects never seen, objects seen but misjudged, and missing answers. Object boxes come from official
@@ -38,7 +38,7 @@ def diagnose_command(run: str, output: str, processes: int | None, as_json: bool
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
-    folder = find_run(Path(output), run)
+    folder = find_run(output, run)
     diagnoses = diagnose_run(folder, processes)
     figures = summarize_diagnoses(folder.states, diagnoses, folder.config.image_size)
     if as_json:

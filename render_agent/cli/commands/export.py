@@ -88,7 +88,7 @@ def export_command(
     types: tuple[str, ...],
     correct: bool,
     least_score: float | None,
-    output: str,
+    output: Path,
     **flags: bool,
 ) -> None:
     """Export runs for training, tables and viewers.
@@ -117,7 +117,7 @@ def export_command(
     if correct and least_score is not None:
         raise UsageError("--correct and --least-score exclude each other. Pass one of them.")
     minimum_score = RIGHT if correct else least_score
-    folders = [find_run(Path(output), name) for name in runs or ("recent",)]
+    folders = [find_run(output, name) for name in runs or ("recent",)]
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise UsageError("a run is named twice. Name each run once.")
     if form in registry.built_in("logger"):

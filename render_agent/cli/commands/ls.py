@@ -39,7 +39,7 @@ MIN_NAME = 8  # shortest width to which the names of benchmarks and models are c
 @option("--wide", is_flag=True, help="Show all columns, without shortening names.")
 @RUNS_FOLDER
 @AS_JSON
-def ls_command(output: str, as_json: bool, wide: bool) -> None:
+def ls_command(output: Path, as_json: bool, wide: bool) -> None:
     """List runs, oldest first.
 
     Shows the benchmark, model, number of questions, score and age of each run. --wide adds the status, costs and the
@@ -56,7 +56,7 @@ def ls_command(output: str, as_json: bool, wide: bool) -> None:
     from render_agent.util.console import PlainTable, plain_console
     from render_agent.util.sanitize import escape_line, escape_name, printable_json
 
-    rows = [run_row(path) for path in list_runs(Path(output))]
+    rows = [run_row(path) for path in list_runs(output)]
     if as_json:
         names = (*HEADINGS, "official", "error")
         click.echo(printable_json([{name: row[name] for name in names} for row in rows]))

@@ -12,7 +12,7 @@ from render_agent.cli.shared_options import RUNS_FOLDER, complete_runs
 @click.command("merge", panel="Work with runs")
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS…", shell_complete=complete_runs)
 @RUNS_FOLDER
-def merge_command(runs: tuple[str, ...], output: str) -> None:
+def merge_command(runs: tuple[str, ...], output: Path) -> None:
     """Merge the shards I/N of one run into a new run folder.
 
     The merged run can be resumed like any other.
@@ -28,7 +28,7 @@ def merge_command(runs: tuple[str, ...], output: str) -> None:
     from render_agent.util.console import plain_console
     from render_agent.util.display import count_noun
 
-    path, results = merge_shards(Path(output), [find_run(Path(output), name) for name in runs])
+    path, results = merge_shards(output, [find_run(output, name) for name in runs])
     num_unfinished = results["counts"]["active"] + results["counts"]["failed"]
     console = plain_console(stderr=True)
     console.print(result_tables(results))

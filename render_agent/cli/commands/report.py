@@ -46,7 +46,7 @@ def report_command(
     context: click.Context,
     /,
     run: str,
-    output: str,
+    output: Path,
     processes: int | None,
     no_diagnosis: bool,
     every_run: bool,
@@ -71,10 +71,10 @@ def report_command(
         refuse_run(context)
         from render_agent.report.pages.index.runs_page import write_runs_page
 
-        click.echo(str(write_runs_page(Path(output))))
+        click.echo(str(write_runs_page(output)))
         return
     started_at = perf_counter()
-    folder = find_run(Path(output), run)
+    folder = find_run(output, run)
     index = build_report(folder, processes=processes, diagnose=not no_diagnosis)
     for sentence in missing_assets(folder, index.parent):
         click.echo(sentence, err=True)
@@ -97,7 +97,7 @@ def view_command(
     context: click.Context,
     /,
     run: str,
-    output: str,
+    output: Path,
     processes: int | None,
     no_diagnosis: bool,
     every_run: bool,
@@ -132,10 +132,10 @@ def view_command(
     reports = LiveReports(processes, diagnose=not no_diagnosis)
     if every_run:
         refuse_run(context)
-        name = output
-        serve_runs(Path(output), reports, port, on_start)
+        name = str(output)
+        serve_runs(output, reports, port, on_start)
     else:
-        folder = find_run(Path(output), run)
+        folder = find_run(output, run)
         name = folder.name
         click.echo("writing the first report", err=True)
         serve_run(folder.path, reports, port, on_start)

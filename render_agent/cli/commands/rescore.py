@@ -15,7 +15,7 @@ from render_agent.cli.shared_options import AS_JSON, PARSER, RUN, RUNS_FOLDER
 @PARSER
 @RUNS_FOLDER
 @AS_JSON
-def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
+def rescore_command(run: str, parser: str, output: Path, as_json: bool) -> None:
     """Recompute the results of RUN from its log, even if it is unfinished.
 
     The official results of a finished run replace its results.json; those of another parser are written to a
@@ -33,7 +33,7 @@ def rescore_command(run: str, parser: str, output: str, as_json: bool) -> None:
     from render_agent.util.console import plain_console
     from render_agent.util.sanitize import printable_json
 
-    folder = find_run(Path(output), run)
+    folder = find_run(output, run)
     results = folder.score(folder.dialogues, parser)
     if folder.finished:
         with closing(RunLog(folder.path)) as log:

@@ -35,7 +35,7 @@ def score_command(
     questions: str | None,
     parser: str,
     judge: bool,
-    output: str,
+    output: Path,
     as_json: bool,
     **engine: Any,
 ) -> None:
@@ -56,9 +56,9 @@ def score_command(
     from render_agent.util.sanitize import printable_json
 
     if judge:
-        results = judge_run(Path(output), answers, context, engine)
+        results = judge_run(output, answers, context, engine)
     else:
-        _refuse_run(Path(output), answers)
+        _refuse_run(output, answers)
         results = score_file(Path(answers), questions, parser)
     if as_json:
         click.echo(printable_json(results))

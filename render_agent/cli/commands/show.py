@@ -22,7 +22,7 @@ MAX_LISTED_IDS = 12  # question ids listed in an error message
 @option("--all", "every", is_flag=True, help="Also show all other aggregate scores.")
 @RUNS_FOLDER
 @AS_JSON
-def show_command(run: str, question: str | None, output: str, as_json: bool, every: bool) -> None:
+def show_command(run: str, question: str | None, output: Path, as_json: bool, every: bool) -> None:
     """Show the scores of RUN, or one question's dialogue.
 
     RUN is recent, a name or a path; QUESTION is the id of a question.
@@ -41,7 +41,7 @@ def show_command(run: str, question: str | None, output: str, as_json: bool, eve
     from render_agent.util.display import count_noun
     from render_agent.util.sanitize import printable_json
 
-    folder = find_run(Path(output), run)
+    folder = find_run(output, run)
     if question is None and not as_json and not folder.config.batch and folder.saved_results:
         question = folder.questions[0].id  # the only question
     if question is not None:
