@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -15,7 +14,7 @@ import anyio.to_thread
 import httpx
 import pytest
 from click.testing import CliRunner
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 
 from render_agent.cli.main import cli
 from render_agent.engines import sight_check
@@ -59,6 +58,17 @@ def policy(questions, seed):
 """
 
 
+START = ("tools/call", {"name": "start", "arguments": {}})
+INITIALIZE = (
+    "initialize",
+    {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+)
+
+
 def config(output, **options):
     defaults = {"id": ("0", "37"), "image_size": (96, 72), "max_turns": 4, "batch": True}
     defaults |= {"benchmark": "rooms", "engine": "mcp", "reply_protocol": "tools"}
@@ -89,9 +99,25 @@ def server_command(output, *options):
     ]
 
 
-def over_stdio(output, *options):
-    program, *arguments = server_command(output, *options)
-    return StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+@contextlib.contextmanager
+def stdio_process(output):
+    """Start a server over standard input and output."""
+    command = server_command(output, "--id", "0", "--sight-check", "off")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        yield process
+
+
+def exchange(process, *requests):
+    """Send requests to a server, and wait for the response to each; nothing else is printed."""
+    for number, (method, params) in enumerate(requests):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        response = {}
+        while response.get("id") != number:
+            response = json.loads(process.stdout.readline())
+            assert response["jsonrpc"] == "2.0"
 
 
 def texts(result):
@@ -281,13 +307,13 @@ def invoke(*words):
 
 
 def test_client_that_disconnects_leaves_an_unfinished_question(tmp_path):
-    async def session():
-        options = ("--id", "0", "--sight-check", "off")
-        async with Client(over_stdio(tmp_path, *options)) as client:
-            await client.call_tool("start")
-            await client.call_tool("look", {"rotation_angle_degrees": 30})
-
-    run_in_thread(session())
+    look = {"name": "look", "arguments": {"rotation_angle_degrees": 30}}
+    with stdio_process(tmp_path) as process:
+        process.stdin.write(b"not json\n")
+        exchange(process, INITIALIZE, START, ("tools/call", look))
+        rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
     (folder,) = folders(tmp_path)
     run = RunData(folder)
     (state,) = run.states
@@ -383,16 +409,10 @@ def http_process(output, *options):
             process.communicate(timeout=60)
 
 
-INITIALIZE = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
-
-
 def test_http_requires_the_token_and_a_local_origin(tmp_path):
     with http_process(tmp_path, "--id", "0") as (_, url, token):
-        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+        method, params = INITIALIZE
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         both = {"Accept": "application/json, text/event-stream"}
         bearer = {"Authorization": f"Bearer {token}"}
 
@@ -411,23 +431,10 @@ def test_http_requires_the_token_and_a_local_origin(tmp_path):
         assert status(**bearer, **modern) == 400
 
 
-def test_standard_output_has_only_messages(tmp_path):
-    command = server_command(tmp_path, "--id", "0")
-    process = subprocess.run(command, input=b"not json\n", capture_output=True, timeout=120)
-    assert process.returncode == 0
-    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in process.stdout.splitlines())
-
-
 def test_interrupted_server_records_the_session(tmp_path):
     """A server whose client keeps the connection open stops at once, and the folder is complete."""
-    command = server_command(tmp_path, "--id", "0", "--sight-check", "off")
-    requests = [("initialize", INITIALIZE), ("tools/call", {"name": "start", "arguments": {}})]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for number, (method, params) in enumerate(requests):
-            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            process.stdin.write(json.dumps(message).encode() + b"\n")
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["id"] == number
+    with stdio_process(tmp_path) as process:
+        exchange(process, INITIALIZE, START)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 143
     (state,) = RunData(folders(tmp_path)[0]).states

@@ -68,16 +68,15 @@ def test_answers_follow_from_the_boxes(house, type_in):
 
 def test_types_do_not_change_each_other(house, type_in):
     everything, _ = make(type_in, house, "all.jsonl", "--per-type", "3")
-    again, _ = make(type_in, house, "again.jsonl", "--per-type", "3")
-    assert everything == again
     for types in combinations(
         ("object_counting", "relative distance", "object_size_estimation"), 2
     ):
-        some, _ = make(type_in, house, "some.jsonl", "--per-type", "3", "--types", ",".join(types))
-        assert {row["question_type"] for row in some} != set()
+        options = ("--per-type", "3", "--types", ",".join(types))
+        some, _ = make(type_in, house, "some.jsonl", *options)
+        assert some
         assert all(row in everything for row in some)
-    other, _ = make(type_in, house, "other.jsonl", "--per-type", "3", "--seed", "2")
-    assert other != everything
+        other, _ = make(type_in, house, "other.jsonl", *options, "--seed", "2")
+        assert other != some
 
 
 def test_each_scan_is_read_once(tmp_path, type_in, monkeypatch):
