@@ -15,7 +15,8 @@ from render_agent.runs.runner import start_run
 @pytest.fixture(scope="module", params=mostly_slow(["explorer", "seeker"], "explorer"))
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    started = start_run(make_config(folder, "rooms", model=request.param, max_turns=4))
+    types = ("object_counting", "object_rel_distance", "object_rel_direction_easy", "route_planning")
+    started = start_run(make_config(folder, "rooms", model=request.param, max_turns=4, type=types))
     finish_run(started)
     return RunData(started.path)
 
@@ -59,9 +60,9 @@ def test_no_interval_before_the_first_answer(run):
 
 def test_compared_curves_are_over_the_shared_questions(run):
     ids = [state.id for state in run.states]
-    without_last = run.select(ids[:-40], "less")
-    without_first = run.select(ids[30:], "other")
-    shared = run.score([state for state in run.states if state.id in ids[30:-40]])
+    without_last = run.select(ids[:-20], "less")
+    without_first = run.select(ids[15:], "other")
+    shared = run.score([state for state in run.states if state.id in ids[15:-20]])
     pairs = compare_runs([run, without_last, without_first], anyway=True, anyway_option="--anyway")
     curves = [curve for pair in pairs for curve in pair["score_by_images"].values()]
     assert curves == [shared["score_by_images"]] * 4
