@@ -25,7 +25,7 @@ from render_agent.runs.log.row import scored_answers
 from render_agent.runs.phase_controller import NullObserver, Observer
 from render_agent.runs.read import NO_SCENES, RunData
 from render_agent.runs.runner import Run
-from render_agent.score.intervals import make_estimates
+from render_agent.score.intervals import macro_estimate
 from render_agent.score.means import MACRO, tally_scores
 from render_agent.score.summary import headline
 from render_agent.util.reasons import MAX_REASON_CHARS, truncate
@@ -250,7 +250,7 @@ def scalars(states: Sequence[QuestionState]) -> dict[str, float]:
     answers = tally_scores(scored_answers(states))
     if len(answers.sums):
         figures["score"] = 100 * float(answers.means[MACRO])
-        low, high = (100 * float(end) for end in make_estimates(answers)[MACRO].score_interval)
+        low, high = (100 * float(end) for end in macro_estimate(answers).score_interval)
         if not np.isnan(low):
             figures |= {"score_low": low, "score_high": high}
     return figures

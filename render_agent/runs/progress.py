@@ -13,7 +13,7 @@ from render_agent.dialogue.turn import Evidence, Phase, Turn
 from render_agent.runs.cost.billing import UNPRICED, Billing
 from render_agent.runs.log.caveats import event_caveat, is_unreadable, unreadable_caveat
 from render_agent.runs.log.row import scored_answers
-from render_agent.score.intervals import make_estimates
+from render_agent.score.intervals import macro_estimate
 from render_agent.score.means import MACRO, tally_scores
 from render_agent.util.display import Display, count_noun, format_duration
 
@@ -143,7 +143,7 @@ class Progress:
             self._score_due = now + SCORE_SECONDS
             answers = tally_scores(self._scored)
             if len(answers.sums):
-                low, high = make_estimates(answers)[MACRO].score_interval
+                low, high = macro_estimate(answers).score_interval
                 half_width = "" if np.isnan(low) else f"±{50 * float(high - low):.0f}"
                 self._score = f"score {100 * answers.means[MACRO]:.0f}{half_width}"
         return self._score

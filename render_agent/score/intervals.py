@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from render_agent.score.means import MICRO, Tally, named_means
+from render_agent.score.means import MACRO, MICRO, Tally, named_means
 
 CONFIDENCE = 0.95
 
@@ -133,8 +133,13 @@ class StandardError:
 
     error: FloatArray  # standard error of the mean
     freedom: FloatArray  # degrees of freedom of the standard error
-    kurtosis: FloatArray = field(default_factory=lambda: np.asarray(np.nan))
-    """Kurtosis of the scenes' contributions about their median; NaN if unknown or if all are equal."""
+    without_scene: FloatArray | None = None
+    """The mean without each scene, (…, scenes); NaN for scenes that do not contribute."""
+
+    @property
+    def kurtosis(self) -> FloatArray:
+        """Kurtosis of the scenes' contributions about their median; NaN if unknown or if all are equal."""
+        return np.asarray(np.nan) if self.without_scene is None else _kurtosis(self.without_scene)
 
     def difference(self, mean: FloatArray, scenes: NDArray[np.int64]) -> Ends:
         reach = self._quantile * self.error
@@ -200,14 +205,14 @@ class Jackknife:
         left_out = np.nan_to_num(np.stack([without_scene[name] for name in contributions]))
         has_questions = np.stack([part.sum(axis=-1) > 0 for part, _ in contributions.values()])
         errors = np.sqrt(_jackknife(left_out, has_questions))
-        kurtosis = _kurtosis(left_out, has_questions)
+        left_out = np.where(has_questions, left_out, np.nan)
         spreads: dict[str, Spread] = {}
         for index, (name, (type_counts, weight)) in enumerate(contributions.items()):
             if name == MICRO:  # one column: scenes are weighted by their number of questions
                 type_counts = type_counts.sum(axis=-1, keepdims=True)
                 weight = np.ones((*number.shape[:-1], 1))
             freedom = _freedom(type_counts, weight)
-            spreads[name] = StandardError(errors[index], freedom, kurtosis[index])
+            spreads[name] = StandardError(errors[index], freedom, left_out[index])
         return spreads
 
     def spread_of(self, statistic: Statistic, scenes: int) -> Spread:
@@ -239,27 +244,35 @@ def estimates(
     types: Sequence[str],
     sums: FloatArray,  # sums of scores, (…, scenes, types)
     counts: FloatArray,  # numbers of questions, (…, scenes, types)
+    names: Collection[str] | None = None,
 ) -> dict[str, Estimate]:
-    """Return an estimate per named mean, task and type.
+    """Return an estimate per named mean, task and type, or only of those with these names.
 
     Scenes without any question that contributes to a mean are not counted for it.
     """
     means = named_means(types, sums.sum(axis=-2), counts.sum(axis=-2))
     contributions = _contributions(types, counts)
+    if names is not None:
+        contributions = {name: contributions[name] for name in names}
     spreads = METHOD.spreads(types, sums, counts, contributions)
     return {
         name: Estimate(
-            np.asarray(mean),
-            np.asarray((contributions[name][0].sum(axis=-1) > 0).sum(axis=-1)),
+            np.asarray(means[name]),
+            np.asarray((part.sum(axis=-1) > 0).sum(axis=-1)),
             spreads[name],
         )
-        for name, mean in means.items()
+        for name, (part, _) in contributions.items()
     }
 
 
 def make_estimates(tally: Tally) -> dict[str, Estimate]:
     """Return an estimate per named mean, task and type of a tally; empty without scenes."""
     return estimates(tally.types, tally.sums, tally.counts) if len(tally.sums) else {}
+
+
+def macro_estimate(tally: Tally) -> Estimate:
+    """Return the estimate of the mean over tasks of a tally with at least one scene."""
+    return estimates(tally.types, tally.sums, tally.counts, [MACRO])[MACRO]
 
 
 def ratio(
@@ -279,7 +292,7 @@ def ratio(
     )
     if not counts.sum():
         return None
-    return estimates(("one",), sums, counts)[MICRO]
+    return estimates(("one",), sums, counts, [MICRO])[MICRO]
 
 
 def estimate_statistic(statistic: Statistic, scenes: int) -> Estimate:
@@ -346,13 +359,12 @@ def _jackknife(leave_one_out: FloatArray, has_questions: NDArray[np.bool_]) -> F
     return variance
 
 
-def _kurtosis(leave_one_out: FloatArray, has_questions: NDArray[np.bool_]) -> FloatArray:
-    """Return n Σ (x − median)⁴ / (Σ (x − mean)²)² over scenes, NaN if all x are equal.
+def _kurtosis(values: FloatArray) -> FloatArray:
+    """Return n Σ (x − median)⁴ / (Σ (x − mean)²)² over scenes whose x is not NaN; NaN if all x are equal.
 
     x is the mean without a scene, which is a linear function of the scene's contribution to the mean.
     """
-    number = has_questions.sum(axis=-1)
-    values = np.where(has_questions, leave_one_out, np.nan)
+    number = (~np.isnan(values)).sum(axis=-1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # samples without questions
         median = np.nanmedian(values, axis=-1, keepdims=True)

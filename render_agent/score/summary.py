@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from render_agent.score.intervals import make_estimates
+from render_agent.score.intervals import macro_estimate, make_estimates
 from render_agent.score.means import (
     MACRO,
     MEAN_OF_TYPES,
@@ -137,10 +137,14 @@ def combine(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any]:
     (main, scores), *others = by_mean.items()
     figures = summary(scores, main)
     for name, other_scores in others:
-        other = summary(other_scores, name)
-        figures[name] = other[name]
-        for part in ("intervals", "errors"):
-            figures[part] |= {key: value for key, value in other[part].items() if key == name}
+        if not other_scores:
+            figures[name] = None
+            continue
+        estimate = macro_estimate(tally_scores(other_scores))
+        figures[name] = percent(float(estimate.mean))
+        figures["intervals"][name] = estimate.interval(share=True)
+        if estimate.scenes:
+            figures["errors"][name] = estimate.to_json()
     return figures
 
 
@@ -160,9 +164,14 @@ def score_figures(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any
     entries = next(iter(by_mean.values()))
     datasets = sorted({entry.dataset for entry in entries})
     has_flags = any(entry.pruned is not None for entry in entries)
+    whole = combine(by_mean)
+    if len(datasets) == 1:
+        by_dataset = {datasets[0]: whole}
+    else:
+        by_dataset = {name: part(partial(_is_of, name)) for name in datasets}
     return {
-        **combine(by_mean),
-        "datasets": {name: part(partial(_is_of, name)) for name in datasets},
+        **whole,
+        "datasets": by_dataset,
         "debiased": part(lambda entry: entry.pruned is False) if has_flags else None,
     }
 

@@ -20,8 +20,8 @@ from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.extras import require
 from render_agent.score.chance import FALLBACK_ANSWERS, format_answer, most_frequent_answer
-from render_agent.score.intervals import Estimate, add_holm, make_estimates
-from render_agent.score.means import MACRO, AnswerScore, tally_scores
+from render_agent.score.intervals import Estimate, add_holm, macro_estimate
+from render_agent.score.means import AnswerScore, tally_scores
 from render_agent.score.questions import is_scorable, metric_of, score_answer
 from render_agent.tasks.question_types import named_categories
 
@@ -175,7 +175,7 @@ def _summarize(
 def _estimate(questions: Sequence[Question], values: Mapping[str, float]) -> Estimate:
     """Return the mean over question types of a per-question value, with its standard error over scenes."""
     scores = (AnswerScore(q.type, q.dataset, q.scene, values[q.id]) for q in questions)
-    return make_estimates(tally_scores(scores))[MACRO]
+    return macro_estimate(tally_scores(scores))
 
 
 def _cross_validate(

@@ -8,9 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState
-from render_agent.score.means import MACRO
+from render_agent.score.intervals import macro_estimate
+from render_agent.score.means import tally_scores
 from render_agent.score.questions import score_answer, scored_question
-from render_agent.score.summary import summary
+from render_agent.score.summary import percent
 
 AnswerScores = Sequence[tuple[int, float]]  # images seen before each answer, and its score
 
@@ -27,17 +28,18 @@ def score_by_images(states: Sequence[QuestionState]) -> list[dict[str, Any]]:
     points = []
     for number in numbers:
         scores = [_score_at(history, number) for history in histories]
-        figures = summary(
-            [scored_question(s.question, x or 0.0) for s, x in zip(states, scores, strict=True)],
-            MACRO,
+        estimate = macro_estimate(
+            tally_scores(
+                scored_question(s.question, x or 0.0) for s, x in zip(states, scores, strict=True)
+            )
         )
         has_answer = any(score is not None for score in scores)
         points.append(
             {
                 "images": number,
                 "ended": sum(total <= number for total in totals),
-                "score": figures[MACRO],
-                "interval": figures["intervals"][MACRO] if has_answer else None,
+                "score": percent(float(estimate.mean)),
+                "interval": estimate.interval(share=True) if has_answer else None,
             }
         )
     return points

@@ -15,7 +15,12 @@ from render_agent.runs.runner import start_run
 @pytest.fixture(scope="module", params=mostly_slow(["explorer", "seeker"], "explorer"))
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    types = ("object_counting", "object_rel_distance", "object_rel_direction_easy", "route_planning")
+    types = (
+        "object_counting",
+        "object_rel_distance",
+        "object_rel_direction_easy",
+        "route_planning",
+    )
     started = start_run(make_config(folder, "rooms", model=request.param, max_turns=4, type=types))
     finish_run(started)
     return RunData(started.path)
