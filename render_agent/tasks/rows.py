@@ -212,9 +212,8 @@ def _options(value: Any) -> tuple[str, ...]:
         raise QuestionsError(
             f"options must be a list of texts such as ['A. left', 'B. right'], not {short_repr(value)}"
         )
-    if all(item.startswith(f"{letter_at(index)}.") for index, item in enumerate(items)):
-        return tuple(items)
-    if any(map(has_letter, items)):
+    has_letters = all(item.startswith(f"{letter_at(index)}.") for index, item in enumerate(items))
+    if any(map(has_letter, items)) and not has_letters:
         raise QuestionsError(
             f"the options {short_repr(items)} must have the letters A, B, … in this order, or none"
         )
@@ -235,7 +234,7 @@ def _texts_in(text: str) -> list[str] | None:
 
 
 def add_letters(options: Sequence[str]) -> tuple[str, ...]:
-    """Add letters to options, unless all of them already have one."""
+    """Add letters to options, unless all of them already have one. Raises QuestionsError."""
     if not all(option.strip() for option in options):
         raise QuestionsError("an option is empty")
     if len(options) == 1:
@@ -245,6 +244,11 @@ def add_letters(options: Sequence[str]) -> tuple[str, ...]:
     counts = Counter(map(str.strip, options))
     if repeated := next((option for option, count in counts.items() if count > 1), None):
         raise QuestionsError(f"option {short_repr(repeated)} is repeated. Remove the duplicate.")
+    have_letters = [*map(has_letter, options)]
+    if any(have_letters) and not all(have_letters):
+        raise QuestionsError(
+            f"only some of the options {short_repr(list(options))} have a letter. Letter all of them, or none."
+        )
     texts = options_by_letter(options)
     if list(texts.values()) != [option.strip() for option in options]:
         return tuple(options)

@@ -196,21 +196,20 @@ def test_missing_scan_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("evidence_by_turn", "options"),
+    ("choices", "options"),
     [
         ([], ()),
         (["left", "right"], ("A. left", "B. right")),
         (["A. left", "B. right"], ("A. left", "B. right")),
         (["(a) left", "(b) right"], ("(a) left", "(b) right")),
-        (["A. left", "right"], ("A. A. left", "B. right")),
         ([" left ", "right"], ("A. left", "B. right")),
     ],
 )
-def test_choices_without_letters_get_letters(evidence_by_turn, options):
-    assert add_letters(evidence_by_turn) == options
+def test_choices_without_letters_get_letters(choices, options):
+    assert add_letters(choices) == options
 
 
-@pytest.mark.parametrize("evidence_by_turn", [[""], ["left", " "], ["x"] * 27])
-def test_invalid_choices_are_rejected(evidence_by_turn):
+@pytest.mark.parametrize("choices", [[""], ["left", " "], ["x"] * 27, ["A. left", "right"]])
+def test_invalid_choices_are_rejected(choices):
     with pytest.raises(QuestionsError):
-        add_letters(evidence_by_turn)
+        add_letters(choices)

@@ -193,7 +193,7 @@ def test_rejected_request_does_not_affect_others(engine):
     assert [reply.error is None for _, reply in engine.ready()] == [False]
 
 
-def reference_scores(request, evidence_by_turn):
+def reference_scores(request, choices):
     """Return the log-probabilities by transformers, with a forward pass per choice."""
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -205,7 +205,7 @@ def reference_scores(request, evidence_by_turn):
     )
     files = [p["image"] for m in request.messages for p in m["content"] if p["type"] == "image"]
     scores = []
-    for choice in evidence_by_turn:
+    for choice in choices:
         inputs = processor(
             text=[prompt + choice],
             images=[[load_random_image(f) for f in files]],
@@ -222,15 +222,13 @@ def reference_scores(request, evidence_by_turn):
 
 
 def test_scores_are_summed_log_probabilities(engine):
-    evidence_by_turn = ["A", "B", "true", "trap", "the view is in the room", "Z"]
+    choices = ["A", "B", "true", "trap", "the view is in the room", "Z"]
     request = make_request("q", "64x96-3.png", "96x64-4.png")
-    (scores, second) = engine.score([request, make_request("p")], [evidence_by_turn, ["yes"]])
+    (scores, second) = engine.score([request, make_request("p")], [choices, ["yes"]])
     assert scores.error is None
-    assert scores.log_probabilities == pytest.approx(
-        reference_scores(request, evidence_by_turn), abs=1e-3
-    )
+    assert scores.log_probabilities == pytest.approx(reference_scores(request, choices), abs=1e-3)
     assert len(second.log_probabilities) == 1
-    (repeated,) = engine.score([request], [evidence_by_turn[:2]])
+    (repeated,) = engine.score([request], [choices[:2]])
     assert repeated.log_probabilities == pytest.approx(scores.log_probabilities[:2], abs=1e-5)
     assert repeated.tokens.cached > 0.7 * repeated.tokens.prompt
     long = make_request("long", history=[message("user", text("word " * 5000))])

@@ -81,8 +81,8 @@ def test_rows_include_the_choice(run, tmp_path):
     export(run, "--format", "turns-csv", "--to", tmp_path / "turns.csv")
     rows = read_csv(tmp_path / "turns.csv")
     turns = [turn for state in RunData(run).states for turn in state.turns]
-    evidence_by_turn = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
-    assert evidence_by_turn == [
+    choices = [(row["candidates"], row["chosen"], row["chosen_score"]) for row in rows]
+    assert choices == [
         ("4", str(t.evidence.chosen), "1.0" if t.evidence.fused else "") for t in turns
     ]
     export(run, "--format", "csv", "--to", tmp_path / "rows.csv")

@@ -211,9 +211,9 @@ def test_adapted_field_is_in_every_output(type_in, tmp_path):
 @needs_openai
 def test_unreadable_run_says_so_in_its_results(tmp_path):
     message = {"role": "assistant", "content": None, "reasoning_content": DONE}
-    evidence_by_turn = [{"message": message, "finish_reason": "length"}]
+    choices = [{"message": message, "finish_reason": "length"}]
     _, results = run_on_server(
-        tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=evidence_by_turn))
+        tmp_path / "a", lambda body: (200, {}, chat_reply("", choices=choices))
     )
     assert "4 of 4 replies are unreadable" in results["notes"][0]
     assert "--max-new-tokens" in results["notes"][0]
