@@ -11,18 +11,15 @@ from render_agent.parts.counterfactual.causal import CounterpartPair, causal_fig
 from render_agent.score.metrics import ExactMatch, RefinedMatch
 
 MUST = CounterpartPair(
-    "0",
-    "0-move",
     "move",
     "object_rel_direction_easy",
-    "rooms",
-    "a",
+    ("rooms", "a"),
     True,
     ("A", "B"),
     ("A", "B"),
     VSI_BENCH["object_rel_direction_easy"],
 )
-STAY = CounterpartPair("1", "1-names", "names", "object_abs_distance", "rooms", "a", False, ("2.0", "2.0"), ("2.0", "2.0"), VSI_BENCH["object_abs_distance"])  # fmt: skip
+STAY = CounterpartPair("names", "object_abs_distance", ("rooms", "a"), False, ("2.0", "2.0"), ("2.0", "2.0"), VSI_BENCH["object_abs_distance"])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_no_answer_is_right_for_exclusive_ground_truths(metric, first, second, e
 
 
 def test_shares_use_their_own_denominators_and_have_intervals():
-    scenes = [f"room{n}" for n in range(8)]
+    scenes = [("rooms", f"room{n}") for n in range(8)]
     pairs = [replace(MUST, scene=scene, answers=("A", "B" if n % 2 else "A")) for n, scene in enumerate(scenes)]  # fmt: skip
     pairs += [replace(STAY, scene=scene) for scene in scenes]
     figures = causal_figures(pairs)
@@ -117,6 +114,6 @@ def test_shares_use_their_own_denominators_and_have_intervals():
 
 
 def test_shares_have_no_interval_below_six_scenes():
-    figures = causal_figures([replace(MUST, scene=f"room{n}") for n in range(5)])
+    figures = causal_figures([replace(MUST, scene=("rooms", f"room{n}")) for n in range(5)])
     assert figures["follows"] == {"share": 100, "n": 5, "interval": None}
     assert figures["difference"]["p"] is None

@@ -6,25 +6,44 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from render_agent import registry
+from render_agent.dialogue.parsing.unreadable import (
+    CAUSES,
+    MAX_REASON_CHARS,
+    THOUGHT_OPTIONS,
+    describe_unreadable,
+    likely_cause,
+)
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.tokens import reported_total
-from render_agent.dialogue.turn import Turn
+from render_agent.dialogue.turn import Probe, Turn
 from render_agent.engines.make_engine import engine_traits
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
-from render_agent.parts.beliefs.ask_beliefs import BeliefProbe, probe_keys
+from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS, BeliefProbe, probe_keys
 from render_agent.parts.beliefs.belief_figures import belief_figures
-from render_agent.parts.beliefs.probe_caveats import unreadable_probes
 from render_agent.parts.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.runs.run_part import RunPart
 from render_agent.tasks.ground_truth import Facts, LoadFacts
 from render_agent.util.display import count_noun
+from render_agent.util.reasons import truncate
 from render_agent.views.stress.image_stress import ImageStress
 
 if TYPE_CHECKING:
     from render_agent.runs.build import Parts
     from render_agent.runs.read import RunData
+
+
+# `--max-new-tokens` does not apply to belief probes.
+PROBE_THOUGHT_OPTIONS = "set --thinking-budget, or pass --thinking off"
+PROBE_CAUSES = {
+    name: text.replace(THOUGHT_OPTIONS, PROBE_THOUGHT_OPTIONS) for name, text in CAUSES.items()
+} | {
+    "cut": (
+        f"most were cut off at the token limit of a probe, {MAX_TOKENS:,}, which is fixed: ask for fewer beliefs with"
+        " --probe, or set --thinking-budget if the model thinks"
+    ),
+}
 
 
 class Beliefs(RunPart):
@@ -134,3 +153,17 @@ def _known_facts(
     questions = [state.question for state in states]
     truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
     return facts(questions), truths
+
+
+def unreadable_probes(probes: Sequence[Probe]) -> str | None:
+    """Return the number of unreadable belief probes and the main cause; None unless most probes are unreadable."""
+    return describe_unreadable(Probe.noun, [*map(_cause_of_probe, probes)], PROBE_CAUSES)
+
+
+def _cause_of_probe(probe: Probe) -> str | None:
+    if probe.parsed_belief is not None:
+        return None
+    if probe.error is not None:
+        return f"most frequent error: {truncate(probe.error, MAX_REASON_CHARS)}"
+    reason = str(getattr(probe.belief, "reason", "not parsed"))
+    return likely_cause(probe.reply, probe.finish, probe.events, reason)

@@ -23,15 +23,13 @@ from render_agent.score.summary import percent
 
 @dataclass(frozen=True, slots=True)
 class CounterpartPair:
-    """Answers to a question and its counterpart, both in the letters of the original question."""
+    """Answers to a question and its counterpart in canonical form, both in the letters of the original question."""
 
-    question_id: str
-    counterpart_id: str
     asked: str
     """Name of the change."""
     type: str
-    dataset: str
-    scene: str
+    scene: tuple[str, str]
+    """Data set and name of the original scene."""
     must: bool
     """True if the correct answer changes."""
     answers: tuple[str | None, str | None]
@@ -123,14 +121,16 @@ def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     shares = {}
     for name, (holds, must) in ROWS.items():
         applicable = [pair for pair in pairs if must in (None, pair.must)]
-        estimate = ratio([float(holds(pair)) for pair in applicable], [*map(_scene, applicable)])
+        estimate = ratio(
+            [float(holds(pair)) for pair in applicable], [pair.scene for pair in applicable]
+        )
         shares[name] = {
             "share": None if estimate is None else percent(float(estimate.mean)),
             "n": len(applicable),
             "interval": None if estimate is None else estimate.interval(share=True),
         }
     scores = np.array([pair.scores for pair in pairs]).reshape(-1, 2)
-    difference = ratio(scores[:, 1] - scores[:, 0], [*map(_scene, pairs)])
+    difference = ratio(scores[:, 1] - scores[:, 0], [pair.scene for pair in pairs])
     interval, p = (None, None) if difference is None else difference.interval_and_p()
     return {
         "n": len(pairs),
@@ -147,10 +147,6 @@ def pair_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _scene(pair: CounterpartPair) -> tuple[str, str]:
-    return pair.dataset, pair.scene
-
-
 def _mean(scores: Any) -> float | None:
     return 100 * float(scores.mean()) if len(scores) else None
 
@@ -164,12 +160,9 @@ def make_pair(original: QuestionState, counterpart: QuestionState) -> Counterpar
         return None
     truth = question.ground_truth or ""
     return CounterpartPair(
-        original.id,
-        counterpart.id,
         change.kind,
         question.type,
-        question.dataset,
-        change.scene,
+        (question.dataset, change.scene),
         change.changes_answer,
         (original.answer, change.to_original(counterpart.answer)),
         (change.original_truth, change.to_original(truth) or truth),

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from render_agent.dialogue.state import QuestionState
+from render_agent.errors import QuestionsError
 from render_agent.options import RunConfig
-from render_agent.parts.beliefs.belief_figures import LABELS, summarize_beliefs
+from render_agent.parts.beliefs.belief_figures import (
+    LABELS,
+    belief_differences,
+    last_steps,
+    summarize_beliefs,
+)
+from render_agent.parts.beliefs.part import beliefs_of
+from render_agent.parts.beliefs.scored_probe import ScoredProbe
 from render_agent.report.beliefs.agreement import agreement_sentences, belief_agreement
-from render_agent.report.beliefs.compare import compare_beliefs
 from render_agent.report.beliefs.diagnosis import PART, belief_of, with_beliefs
 from render_agent.report.beliefs.marks import BeliefMap, belief_maps
 from render_agent.report.beliefs.plot import plot_maps
@@ -44,7 +52,6 @@ class BeliefPart(ReportPart):
     traits = TRAITS
     diagnose = staticmethod(with_beliefs)
     lines = staticmethod(belief_lines)
-    compare = staticmethod(compare_beliefs)
 
     def summary(self, results: Mapping[str, Any]) -> str | None:
         if PART not in results:
@@ -78,3 +85,15 @@ class BeliefPart(ReportPart):
         maps = belief_maps(view.state, view.diagnosis, view.plan, view.size)
         summary = compare_answers(belief_of(view.diagnosis), view.state.answer)
         return (BeliefSection("beliefs.html", "beliefs.css", maps, summary),)
+
+    def compare(self, a: RunData, b: RunData) -> Mapping[str, dict[str, Any]]:
+        """Return the differences between the last beliefs of run b and run a; empty unless both were probed."""
+        if not (a.config.probe and b.config.probe):
+            return {}
+        sides = []
+        for run in (a, b):
+            probes: Mapping[str, Sequence[ScoredProbe]] = {}
+            with suppress(QuestionsError):  # the ground-truth files have changed since the run
+                probes = beliefs_of(run.states, run.parts.image_stress, run.facts)
+            sides.append(last_steps(run.states, probes))
+        return belief_differences(*sides)

@@ -28,7 +28,7 @@ from render_agent.dialogue.reply import Action, Malformed
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Probe
 from render_agent.parts.beliefs.belief_figures import summarize_beliefs
-from render_agent.parts.beliefs.probe_caveats import unreadable_probes
+from render_agent.parts.beliefs.part import unreadable_probes
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
 from render_agent.runs.progress import Progress
