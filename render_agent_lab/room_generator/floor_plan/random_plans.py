@@ -30,10 +30,7 @@ def single_room(rng: np.random.Generator, purpose: str) -> HomePlan:
 
 def l_shaped_room(rng: np.random.Generator, purpose: str) -> HomePlan:
     width, depth = _random_metres(rng, 5.6, 6.8), _random_metres(rng, 4.8, 5.8)
-    x, y = (
-        _random_metres(rng, 0.5 * width, 0.6 * width),
-        _random_metres(rng, 0.5 * depth, 0.6 * depth),
-    )
+    x, y = (_random_metres(rng, 0.5 * side, 0.6 * side) for side in (width, depth))
     corners = np.array([[0, 0], [width, 0], [width, y], [x, y], [x, depth], [0, depth]], float)
     corner = int(rng.integers(4))
     if corner in (1, 2):
@@ -45,10 +42,7 @@ def l_shaped_room(rng: np.random.Generator, purpose: str) -> HomePlan:
 
 def flat(rng: np.random.Generator, rooms: int) -> HomePlan:
     """Plan a flat of two to four rooms connected by doors and passages."""
-    width, depth = (
-        _random_metres(rng, *_FLAT_SIZES[rooms][0]),
-        _random_metres(rng, *_FLAT_SIZES[rooms][1]),
-    )
+    width, depth = (_random_metres(rng, *limits) for limits in _FLAT_SIZES[rooms])
     first = _random_metres(rng, 0.53, 0.6) * width
     left, right = (0.0, 0.0, first, depth), (first + WALL, 0.0, width, depth)
     boxes: list[Box2] = [left, right]
@@ -108,12 +102,7 @@ def _join(rng: np.random.Generator, plan: HomePlan) -> None:
             for other, low, high in _rooms_behind(plan, side)
             if other not in joined and high - low > DOOR_WIDTH + 0.5
         ]
-        private = [
-            candidate
-            for candidate in candidates
-            if plan.rooms[candidate[1].room].purpose == "bathroom"
-        ]
-        candidates = [candidate for candidate in candidates if candidate not in private] or private
+        candidates.sort(key=lambda entry: plan.rooms[entry[1].room].purpose == "bathroom")
         other, side, low, high = candidates[0]
         purposes = {plan.rooms[side.room].purpose, plan.rooms[other].purpose}
         wide = min(high - low - 0.9, 1.8)
@@ -163,11 +152,8 @@ def _add_windows(rng: np.random.Generator, plan: HomePlan, number: int) -> None:
     count = 1 if bath or plan.rooms[number].area < 14 else int(rng.integers(1, 3))
     for index in rng.permutation(len(free))[:count]:
         side = free[int(index)]
-        width = (
-            _random_metres(rng, 0.6, 0.8)
-            if bath
-            else _random_metres(rng, 1.0, min(1.8, side.length - 0.5))
-        )
+        limits = (0.6, 0.8) if bath else (1.0, min(1.8, side.length - 0.5))
+        width = _random_metres(rng, *limits)
         start = _random_metres(rng, 0.25, side.length - width - 0.25)
         bottom = 1.3 if bath else _random_metres(rng, 0.85, 0.95)
         plan.openings.append(

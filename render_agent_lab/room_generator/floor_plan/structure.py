@@ -57,11 +57,8 @@ def build_shell(plan: HomePlan, rng: np.random.Generator, step: float) -> list[M
         floor = _floor_finish(room, wood, rng)
         wall = plaster(WALLS[int(rng.integers(len(WALLS)))], int(rng.integers(1 << 30)))
         parts.append(_level(room, 0.0, step, floor, up=True))
-        parts.append(
-            _level(
-                room, plan.height, 2.2 * step, Finish(plaster((0.95, 0.95, 0.94), number)), up=False
-            )
-        )
+        ceiling = Finish(plaster((0.95, 0.95, 0.94), number))
+        parts.append(_level(room, plan.height, 2.2 * step, ceiling, up=False))
         for side in room_sides(room, number):
             parts.extend(_wall(plan, side, 1.5 * step, _wall_finish(room, side, wall)))
     trim = plain((0.94, 0.93, 0.91), 0.02, 5)
@@ -73,12 +70,8 @@ def build_shell(plan: HomePlan, rng: np.random.Generator, step: float) -> list[M
 
 def _boards(rng: np.random.Generator) -> Paint:
     colour = BOARDS[int(rng.integers(len(BOARDS)))]
-    width, along, seed = (
-        float(rng.uniform(0.14, 0.2)),
-        int(rng.integers(2)),
-        int(rng.integers(1 << 30)),
-    )
-    return planks(colour, width, 1.3, along, seed)
+    width, along = float(rng.uniform(0.14, 0.2)), int(rng.integers(2))
+    return planks(colour, width, 1.3, along, int(rng.integers(1 << 30)))
 
 
 def _floor_finish(room: Room, wood: Paint, rng: np.random.Generator) -> Finish:

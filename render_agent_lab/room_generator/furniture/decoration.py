@@ -97,10 +97,8 @@ def clock(piece: Piece) -> None:
     piece.add(_disc(-0.031, radius * 0.9, 0.003, plain((0.97, 0.96, 0.92))))
     dark = plain((0.08, 0.08, 0.08))
     for hour in range(12):
-        x, z = (
-            radius * 0.78 * math.cos(hour * math.pi / 6),
-            radius * 0.78 * math.sin(hour * math.pi / 6),
-        )
+        angle = hour * math.pi / 6
+        x, z = radius * 0.78 * math.cos(angle), radius * 0.78 * math.sin(angle)
         piece.centred((x, -0.036, z), (0.012, 0.004, 0.012), dark)
     for length, turn in ((0.45, 1.1), (0.7, 2.9)):
         end = (radius * length * math.cos(turn), -0.037, radius * length * math.sin(turn))

@@ -10,6 +10,7 @@ from render_agent_lab.room_generator.shapes import ellipsoid
 
 GLOW = (1.0, 0.97, 0.86)
 SCREEN = (0.05, 0.06, 0.08)
+LAMP_FOOT = ((0.005, 0), (0.075, 0), (0.08, 0.02), (0.03, 0.06), (0.055, 0.13), (0.02, 0.2))
 
 
 def tv(piece: Piece) -> None:
@@ -112,18 +113,7 @@ def telephone(piece: Piece) -> None:
 def table_lamp(piece: Piece) -> None:
     foot = plain(piece.one_of(METALS + CLOTHS), 0.04, piece.seed)
     height = piece.between(0.38, 0.55)
-    piece.revolved(
-        [
-            (0.005, 0),
-            (0.075, 0),
-            (0.08, 0.02),
-            (0.03, 0.06),
-            (0.055, 0.13),
-            (0.02, 0.2),
-            (0.012, height - 0.16),
-        ],
-        foot,
-    )
+    piece.revolved([*LAMP_FOOT, (0.012, height - 0.16)], foot)
     _shade(piece, height - 0.2, height, piece.between(0.12, 0.15))
 
 
@@ -186,17 +176,14 @@ def fan(piece: Piece) -> None:
     piece.pillar(0, 0, 0.2, 0, 0.03, white)
     piece.rod((0, 0, 0.03), (0, 0, height - 0.2), 0.018, white)
     piece.cushion((0, 0.05, height - 0.2), (0.1, 0.16, 0.1), white, 0.6)
+
+    def rim(angle: float) -> tuple[float, float, float]:
+        return 0.2 * math.cos(angle), -0.06, height - 0.2 + 0.2 * math.sin(angle)
+
     for turn in range(16):
         angle = turn * math.pi / 8
-        x, z = 0.2 * math.cos(angle), 0.2 * math.sin(angle)
-        other = angle + math.pi / 8
-        piece.rod((0, -0.09, height - 0.2), (x, -0.06, height - 0.2 + z), 0.004, white)
-        piece.rod(
-            (x, -0.06, height - 0.2 + z),
-            (0.2 * math.cos(other), -0.06, height - 0.2 + 0.2 * math.sin(other)),
-            0.007,
-            white,
-        )
+        piece.rod((0, -0.09, height - 0.2), rim(angle), 0.004, white)
+        piece.rod(rim(angle), rim(angle + math.pi / 8), 0.007, white)
     for blade in range(4):
         angle = blade * math.pi / 2 + 0.4
         centre = (0.09 * math.cos(angle), -0.055, height - 0.2 + 0.09 * math.sin(angle))

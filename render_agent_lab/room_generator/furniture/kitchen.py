@@ -62,10 +62,8 @@ def stove(piece: Piece) -> None:
 def counter(piece: Piece, width: float = 1.6) -> None:
     """A run of base units under a worktop, `width` metres long, with doors and drawers."""
     depth, height = 0.6, piece.between(0.88, 0.92)
-    front, top = (
-        piece.finish(),
-        piece.one_of(((0.35, 0.35, 0.36), (0.8, 0.77, 0.72), (0.55, 0.4, 0.27))),
-    )
+    front = piece.finish()
+    top = piece.one_of(((0.35, 0.35, 0.36), (0.8, 0.77, 0.72), (0.55, 0.4, 0.27)))
     steel = plain(piece.one_of(METALS))
     x, y = width / 2, depth / 2
     piece.box((-x, -y + 0.06, 0), (x, y, 0.1), plain(BLACK))

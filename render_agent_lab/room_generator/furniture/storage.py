@@ -12,11 +12,8 @@ from render_agent_lab.room_generator.paint import cloth, plain
 
 def wardrobe(piece: Piece) -> None:
     doors = int(piece.rng.integers(2, 4))
-    width, depth, height = (
-        0.48 * doors + piece.between(0, 0.15),
-        piece.between(0.55, 0.62),
-        piece.between(1.9, 2.15),
-    )
+    width = 0.48 * doors + piece.between(0, 0.15)
+    depth, height = piece.lengths((0.55, 0.62), (1.9, 2.15))
     _add_fronts(piece, width, depth, height, rows=1, columns=doors)
 
 
@@ -43,9 +40,8 @@ def nightstand(piece: Piece) -> None:
 
 
 def tv_stand(piece: Piece) -> None:
-    _add_fronts(
-        piece, piece.between(1.2, 1.7), piece.between(0.38, 0.45), piece.between(0.42, 0.55), 1, 3
-    )
+    width, depth, height = piece.lengths((1.2, 1.7), (0.38, 0.45), (0.42, 0.55))
+    _add_fronts(piece, width, depth, height, 1, 3)
 
 
 def _add_fronts(
@@ -165,15 +161,9 @@ def suitcase(piece: Piece) -> None:
     for side in (-1, 1):
         for end in (-1, 1):
             piece.ball((side * (width / 2 - 0.06), end * (depth / 2 - 0.05), 0.028), 0.028, dark)
-        piece.rod(
-            (side * 0.09, depth / 2 - 0.04, height),
-            (side * 0.09, depth / 2 - 0.04, height + 0.32),
-            0.008,
-            dark,
-        )
-    piece.rod(
-        (-0.1, depth / 2 - 0.04, height + 0.32), (0.1, depth / 2 - 0.04, height + 0.32), 0.014, dark
-    )
+        x, y = side * 0.09, depth / 2 - 0.04
+        piece.rod((x, y, height), (x, y, height + 0.32), 0.008, dark)
+    piece.rod((-0.1, y, height + 0.32), (0.1, y, height + 0.32), 0.014, dark)
 
 
 def shoes(piece: Piece) -> None:

@@ -42,12 +42,9 @@ def side_table(piece: Piece) -> None:
     frame = piece.timber(2)
     piece.pillar(0, 0, radius, height - 0.025, height, frame)
     for x, y in ((0.0, 0.9), (0.78, -0.45), (-0.78, -0.45)):
-        piece.rod(
-            (x * radius, y * radius, 0),
-            (x * radius * 0.5, y * radius * 0.5, height - 0.025),
-            0.016,
-            frame,
-        )
+        foot = (x * radius, y * radius, 0)
+        head = (x * radius * 0.5, y * radius * 0.5, height - 0.025)
+        piece.rod(foot, head, 0.016, frame)
     piece.top = height
 
 
