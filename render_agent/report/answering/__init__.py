@@ -1,1 +1,1 @@
-"""How a model came to its answers, in reports and comparisons. Start with `answering_page.py`."""
+"""Answers and confidence during the dialogue, in reports and comparisons. Start with `answering_page.py`."""

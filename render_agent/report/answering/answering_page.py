@@ -1,4 +1,4 @@
-"""Page *How it came to its answers*: any-time score, changed answers, search for evidence, calibration, instruments."""
+"""Page *Answers during the dialogue*: any-time score, changed answers, search for evidence, calibration, instruments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from render_agent.score.terms import Term, estimate_terms, summarize_terms
 class AnsweringPage(ReportPage):
     """How the answers of a run developed over its turns."""
 
-    title = "How it came to its answers"
+    title = "Answers during the dialogue"
     description = "Score after each turn, changed answers, search for evidence"
     template = Path(__file__).with_name("templates") / "answering.html"
 

@@ -14,7 +14,7 @@ from render_agent.score.dialogues.answering import LABELS, compare_answering
 class AnsweringPart(ReportPart):
     """Any-time scores, changes, calibration and, on pages, the search for evidence."""
 
-    comparison_title = "How it came to its answers"
+    comparison_title = "Answers during the dialogue"
     labels = LABELS | EVIDENCE
 
     def compare(self, a: RunData, b: RunData) -> Mapping[str, dict[str, Any]]:

@@ -14,6 +14,7 @@ from render_agent.report.beliefs.diagnosis import BeliefDiagnosis, belief_of
 from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.sentences.causes import describe_cause
 from render_agent.runs.read import RunData
+from render_agent.util.display import count_noun
 
 
 def belief_lines(run: RunData, state: QuestionState) -> Iterator[str]:
@@ -74,7 +75,7 @@ def summarize_score(probe: ScoredProbe) -> str:
         return "unreadable belief"
     parts = []
     if score.matching is not None:
-        parts.append(f"{score.found} of {score.true} objects found")
+        parts.append(f"{score.found} of {count_noun(score.true, 'object')} found")
         if score.matching.doubled:
             parts.append(f"{len(score.matching.doubled)} duplicated")
         if score.matching.invented:

@@ -1,4 +1,4 @@
-"""The page *How it came to its answers*, and its figures in a comparison."""
+"""The page *Answers during the dialogue*, and its figures in a comparison."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_comparison_has_evidence_and_the_cost_of_premature_answers(tmp_path):
     entry = pairs[0]["answering"]["premature"]
     number = entry["n"]
     assert entry["a"] > entry["b"] == 0  # an answer in the last turn is not premature
-    assert "How it came to its answers" in page
+    assert "Answers during the dialogue" in page
     runs[1].dialogues[0].fail("the server is lost")
     compare_evidence(runs, pairs)
     assert pairs[0]["answering"]["premature"]["n"] == number - 1  # both runs without it

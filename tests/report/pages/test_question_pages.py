@@ -219,7 +219,8 @@ def test_turn_shows_reply_action_result_and_views(page, report, turn_lines):
 
 def test_visibility_matches_the_diagnosis(page, report):
     page.goto(url_of(report, "10"))
-    diagnosis = diagnose_run(RunData(report.parent), 1)["10"]
+    run = RunData(report.parent)
+    diagnosis, image_size = diagnose_run(run, 1)["10"], run.config.image_size
     for turn in diagnosis.turns:
         sightings = [sighting for sighting in turn.sightings if sighting.area > 0]
         rows = page.locator(f"#turn-{turn.turn + 1} .sights tbody tr")
@@ -227,7 +228,9 @@ def test_visibility_matches_the_diagnosis(page, report):
         shares = sorted(f"{100 * s.share:.0f}" if 100 * s.share >= 1 else "<1" for s in sightings)
         has_view_column = len({s.view for s in sightings}) > 1
         cells = [row.locator("td").nth(int(has_view_column)).inner_text() for row in rows.all()]
-        assert sorted(cells) == shares
+        assert sorted(cell.partition("✓")[0] for cell in cells) == shares
+        num_clear = sum(sighting.is_clear(image_size) for sighting in sightings)
+        assert sum("✓" in cell for cell in cells) == num_clear
     head = page.locator(".seen thead th").all_inner_texts()
     assert head == ["turn", "1", "2", "3", "4", "5"]
     coverage = page.locator(".seen tbody tr").first.locator("td").all_inner_texts()

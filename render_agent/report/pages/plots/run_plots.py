@@ -220,8 +220,8 @@ def plot_turns(run: RunData) -> Plot | None:
 
 
 def plot_images(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Plot | None:
-    """Plot the score by number of images seen; None if the runs share no scored question."""
-    if not all(curves.values()):
+    """Plot the score by number of images seen; None if the runs share no scored question, or all saw as many images."""
+    if not all(curves.values()) or all(len(points) == 1 for points in curves.values()):
         return None
     questions = "questions that all runs have scored" if len(curves) > 1 else "scored questions"
 
@@ -372,7 +372,7 @@ def plot_visibility(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 
 def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
-    """Plot the share of the room's surface seen by each turn, for answers with high and low scores."""
+    """Plot the share of the room's surface seen by each turn, for answers with high and low scores; None for single turns."""
     sides: dict[str, list[tuple[Scene, list[float]]]] = {"right": [], "wrong": []}
     for question_id, diagnosis in diagnoses.items():
         shares = [turn.coverage for turn in diagnosis.turns if turn.coverage is not None]
@@ -380,7 +380,7 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
         if shares and outcome_label(row) in sides:
             sides[outcome_label(row)].append((scene_of(row), shares))
     num_turns = max((len(shares) for group in sides.values() for _, shares in group), default=0)
-    if not num_turns:
+    if num_turns < 2:
         return None
     curves = {
         side: [
@@ -412,9 +412,9 @@ def plot_coverage(run: RunData, diagnoses: Diagnoses) -> Plot | None:
 
 
 def plot_time(run: RunData) -> Plot | None:
-    """Plot the elapsed time by turn; None if it is not recorded."""
+    """Plot the elapsed time by turn; None for single turns, or if it is not recorded."""
     elapsed = elapsed_by_turn(run.dialogues)
-    if not sum(elapsed):
+    if len(elapsed) < 2:
         return None
 
     def paint(axes: Any) -> None:
