@@ -69,7 +69,6 @@ def test_index_matches_the_results(page, report_with_views):
     assert [src.rpartition("/")[2] for src in plots] == [
         "types.svg",
         "turns.svg",
-        "images.svg",
         "causes.svg",
         "seen.svg",
         "coverage.svg",
