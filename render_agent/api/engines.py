@@ -128,10 +128,6 @@ def load_engine(
     return LoadedEngine(make_engine(config, []), config, describe_engine(config))
 
 
-def _do_nothing() -> None:
-    return
-
-
 @dataclass(frozen=True)
 class EngineChoice:
     """The engine of a run."""
@@ -141,7 +137,7 @@ class EngineChoice:
     make: EngineFactory = make_engine
     check_servers: CheckServers = check_servers
     """Returns the result of the sight check for each server."""
-    on_interrupt: Callable[[], None] = _do_nothing
+    on_interrupt: Callable[[], None] = lambda: None
     """Closes an engine that outlives its run, when the run is interrupted."""
     in_this_process: bool = False  # True if worker processes cannot use the engine
 
@@ -267,7 +263,7 @@ def _choose_custom_engine(
     make: Callable[[RunConfig], Engine],
     name: str,
     code: Any,
-    on_interrupt: Callable[[], None] = _do_nothing,
+    on_interrupt: Callable[[], None] = lambda: None,
 ) -> EngineChoice:
     """Return a custom engine, which must be passed again to resume the run; `code` is its function or class."""
     model = f"{PYTHON}:{name}"

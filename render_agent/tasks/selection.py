@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from render_agent import registry
@@ -142,13 +141,13 @@ def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Q
             f"--exclude {config.exclude} contains {len(unknown)} unknown ids, such as"
             f" {short_repr(unknown[0])}. Check that it belongs to this benchmark."
         )
-    types = {question.type for question in questions}
-    config = replace(
-        config, type=tuple(t for name in config.type for t in types_named(name, types))
-    )
+    selected = [question for question in questions if question.id not in excluded_ids]
     for name in ("type", "dataset", "scene", "id"):
         available = {getattr(question, name) for question in questions}
-        for value in getattr(config, name):
+        values = getattr(config, name)
+        if name == "type":
+            values = [kind for value in values for kind in types_named(value, available)]
+        for value in values:
             if value not in available:
                 choices = (
                     f" (available: {', '.join(sorted(available))})" if len(available) < 20 else ""
@@ -156,12 +155,6 @@ def filter_questions(questions: Sequence[Question], config: RunConfig) -> list[Q
                 raise QuestionsError(
                     f"no question has {name} {value!r}{choices}{did_you_mean(value, available)}"
                 )
-    return [
-        question
-        for question in questions
-        if question.id not in excluded_ids
-        and (not config.type or question.type in config.type)
-        and (not config.dataset or question.dataset in config.dataset)
-        and (not config.scene or question.scene in config.scene)
-        and (not config.id or question.id in config.id)
-    ]
+        if values:
+            selected = [question for question in selected if getattr(question, name) in values]
+    return selected
