@@ -56,10 +56,9 @@ def score_command(
     from render_agent.util.sanitize import printable_json
 
     if judge:
-        results = judge_run(output, answers, context, engine)
+        results = _judge_run(output, answers, context, engine)
     else:
-        _refuse_run(output, answers)
-        results = score_file(Path(answers), questions, parser)
+        results = _score_file(output, answers, questions, parser)
     if as_json:
         click.echo(printable_json(results))
     else:
@@ -71,31 +70,24 @@ def score_command(
         context.exit(1)
 
 
-def _refuse_run(output: Path, answers: str) -> None:
-    """Raise UsageError if `answers` names a run, whose scores need a judge or exist already."""
-    if Path(answers).is_file():
-        return
-    if answers == "recent" or any(path.is_dir() for path in (output / answers, Path(answers))):
-        raise UsageError(
-            f"{answers} is a run, not a file of predictions. Its scores are in render-agent show {answers}; pass --judge"
-            " to rate its free-text answers."
-        )
-
-
-def score_file(predictions: Path, questions: str | None, parser: str) -> dict[str, Any]:
-    """Return the results of a file of predictions. Raises QuestionsError if there is no such file."""
+def _score_file(output: Path, answers: str, questions: str | None, parser: str) -> dict[str, Any]:
+    """Return the results of a file of predictions."""
     from render_agent.score.predictions import FORM, read_predictions, score_predictions
     from render_agent.tasks.vsibench import load_vsibench
 
-    if not predictions.is_file():
-        raise QuestionsError(
-            f"no predictions at {predictions}. Write a file with lines such as {FORM}."
-        )
+    file = Path(answers)
+    if not file.is_file():
+        if answers == "recent" or any(path.is_dir() for path in (output / answers, file)):
+            raise UsageError(
+                f"{answers} is a run, not a file of predictions. Its scores are in render-agent show {answers}; pass"
+                " --judge to rate its free-text answers."
+            )
+        raise QuestionsError(f"no predictions at {file}. Write a file with lines such as {FORM}.")
     answerable = load_vsibench(questions)
-    return score_predictions(answerable, read_predictions(predictions, answerable), parser)
+    return score_predictions(answerable, read_predictions(file, answerable), parser)
 
 
-def judge_run(
+def _judge_run(
     output: Path, run: str, context: click.Context, engine: dict[str, Any]
 ) -> dict[str, Any]:
     """Score the free-text answers of a run with a model. Write the results next to the run, and return them."""
