@@ -301,20 +301,12 @@ def _answer_score(row: Row, score: float) -> AnswerScore:
 
 
 def _uncertainty(estimate: Estimate) -> dict[str, Any]:
-    """Return the interval, p value, standard error and kurtosis of a difference; interval and p are None with too few
-    scenes.
-    """
+    """Return the interval and p value of a difference, None with too few scenes, and the figures of its spread."""
     interval, p = estimate.interval_and_p()
-    return {
-        "interval": interval and [max(-100.0, interval[0]), min(100.0, interval[1])],
-        "p": p,
-        "scenes": int(estimate.scenes),
-        **{
-            name: value
-            for name, value in estimate.to_json().items()
-            if name in ("error", "kurtosis")
-        },
-    }
+    figures = estimate.to_json()
+    figures.pop("freedom", None)
+    clipped = interval and [max(-100.0, interval[0]), min(100.0, interval[1])]
+    return {"interval": clipped, "p": p, **figures}
 
 
 def _mcnemar(pairs: Sequence[tuple[Row, Row]]) -> dict[str, dict[str, Any]]:

@@ -101,7 +101,7 @@ def plan(
     factors: dict[float | None, float] = (
         {r: math.sqrt(2 * (1 - r)) for r in CORRELATIONS} if comparison is None else {None: 1.0}
     )
-    if not pilot_deviation or entry["kurtosis"] is None:
+    if not pilot_deviation or entry.get("kurtosis") is None:
         raise UsageError(
             "cannot estimate the variance between scenes: all have the same score, or the method of the intervals has no"
             " standard error. Choose other runs."

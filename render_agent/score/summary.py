@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from render_agent.score.intervals import macro_estimate, make_estimates
@@ -148,18 +147,19 @@ def combine(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any]:
     return figures
 
 
-def _is_of(dataset: str, entry: AnswerScore) -> bool:
-    return entry.dataset == dataset
-
-
 def score_figures(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any]:
     """Return the summary of all scores, of each data set, and of the debiased subset; see `combine`.
 
     `debiased` is None if the questions do not state whether they belong to VSI-Bench-Debiased.
     """
 
-    def part(keep: Callable[[AnswerScore], bool]) -> dict[str, Any]:
-        return combine({name: list(filter(keep, scores)) for name, scores in by_mean.items()})
+    def part(field: str, value: object) -> dict[str, Any]:
+        return combine(
+            {
+                name: [entry for entry in scores if getattr(entry, field) == value]
+                for name, scores in by_mean.items()
+            }
+        )
 
     entries = next(iter(by_mean.values()))
     datasets = sorted({entry.dataset for entry in entries})
@@ -168,11 +168,11 @@ def score_figures(by_mean: Mapping[str, Sequence[AnswerScore]]) -> dict[str, Any
     if len(datasets) == 1:
         by_dataset = {datasets[0]: whole}
     else:
-        by_dataset = {name: part(partial(_is_of, name)) for name in datasets}
+        by_dataset = {name: part("dataset", name) for name in datasets}
     return {
         **whole,
         "datasets": by_dataset,
-        "debiased": part(lambda entry: entry.pruned is False) if has_flags else None,
+        "debiased": part("pruned", False) if has_flags else None,
     }
 
 

@@ -79,7 +79,7 @@ def score_table(results: Mapping[str, Any], *, every: bool = False) -> PlainTabl
         _add(table, line, results["chance"])
     lenient = None if every else lenient_line(results)
     baselines = [f"{name}: {note}" for name, note in results.get("baselines", {}).items()]
-    notes = _caveats([*results["notes"], *baselines])
+    notes = [f"- {note}" for note in (*results["notes"], *baselines)]
     table.caption = "\n".join([*([lenient] if lenient else []), *notes, *_work_lines(results)])
     return table
 
@@ -260,12 +260,10 @@ def type_lines(results: Mapping[str, Any]) -> list[Line]:
     counts, intervals = results["counts"].get("types", {}), results["intervals"]
     types = {}
     for name, entry in results["types"].items():
-        n, score = (
-            (entry["n"], entry["score"])
-            if isinstance(entry, Mapping)
-            else (counts.get(name), entry)
-        )
-        types[name] = Line(type_label(name), n, score, interval_cell(intervals.get(name)), name)
+        if not isinstance(entry, Mapping):  # of a file of predictions
+            entry = {"n": counts.get(name), "score": entry}
+        bounds = interval_cell(intervals.get(name))
+        types[name] = Line(type_label(name), entry["n"], entry["score"], bounds, name)
     directions = {name: types[name] for name in DIRECTION_TYPES if name in types}
     lines: dict[str, Line] = {}
     for name, line in types.items():
@@ -334,29 +332,12 @@ def _other_lines(results: Mapping[str, Any], number: int) -> list[Line]:
 def mirrored_lines(figures: Mapping[str, Any]) -> list[Line]:
     """Return the scores of left/right questions by original and mirrored ground truth."""
     lines = [
-        Line(
-            f"left/right, {truth} ground truth",
-            figures["n"],
-            figures[truth]["micro"],
-            interval_cell(figures[truth]["intervals"].get("micro")),
-        )
-        for truth in ("mirrored", "original")
-    ]
-    changed_truths = figures["turned"]
-    share = changed_truths["mirrored"]
-    return [
-        *lines,
-        Line(
-            "answers mirrored, too",
-            changed_truths["n"],
-            share["share"],
-            interval_cell(share["interval"]),
-        ),
-    ]
-
-
-def _caveats(notes: Sequence[str]) -> list[str]:
-    return [f"- {note}" for note in notes]
+        Line(f"left/right, {truth} ground truth", figures["n"], part[MICRO], interval_cell(part["intervals"].get(MICRO)))
+        for truth, part in ((truth, figures[truth]) for truth in ("mirrored", "original"))
+    ]  # fmt: skip
+    turned = figures["turned"]
+    share, bounds = turned["mirrored"]["share"], turned["mirrored"]["interval"]
+    return [*lines, Line("answers mirrored, too", turned["n"], share, interval_cell(bounds))]
 
 
 def _work_lines(results: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from render_agent.score.power import (
     power_of,
     scenes_needed,
 )
+from render_agent.score.summary import OFFICIAL_RAW
 
 
 @pytest.mark.parametrize(("effect", "pairs"), [(0.2, 199), (0.5, 34), (0.8, 15), (5.0, 6)])
@@ -65,6 +66,12 @@ def test_correlated_runs_need_fewer_scenes():
         plan(results, 3.0, 0.8)
     with pytest.raises(UsageError, match="from 12 scenes"):
         plan(results, 3.0, 0.8, {"differences": {"official_raw": {**entry, "scenes": 12}}})
+
+
+def test_no_plan_without_standard_errors():
+    """A method of intervals may have none."""
+    with pytest.raises(UsageError, match="standard error"):
+        plan({"errors": {OFFICIAL_RAW: {"scenes": 20}}}, 5.0, 0.8)
 
 
 def test_power_command_prints_the_plan(tmp_path):
