@@ -40,7 +40,7 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("same")
 
 
-MAX_SPACES = 16  # free spaces in memory; those of large scenes take 100 MB
+MAX_SPACES = 16  # results in memory; free spaces of large scenes take 100 MB
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -102,35 +102,50 @@ def share_certificates():
         yield
 
 
+def compute_once(function, arrays_of, others_of):
+    """Return `function` of scans or scenes, computed once per content; splats are computed each time."""
+    results = {}
+
+    def shared(scan):
+        if scan.gaussians is not None:
+            return function(scan)
+        contents = (None if array is None else array.tobytes() for array in arrays_of(scan))
+        key = *map(hash, contents), *others_of(scan)
+        if key not in results:
+            if len(results) == MAX_SPACES:
+                del results[next(iter(results))]
+            results[key] = function(scan)
+        return results[key]
+
+    return shared
+
+
 @pytest.fixture(scope="session", autouse=True)
 def share_rooms():
-    """Load the bundled rooms once, and build the free space of equal scenes once: half of the time of most runs."""
+    """Load the bundled rooms once, and measure equal scans and build their free space once: half of the time of most runs."""
     from render_agent.scans.formats import load
     from render_agent.scans.free_space.free_space import FreeSpace
     from render_agent.tasks.rooms import BUNDLED
 
-    build, load_scene = FreeSpace.of, load.load_scene
-    load_once, spaces, folder = cache(load_scene), {}, BUNDLED.resolve()
+    load_scene, folder = load.load_scene, BUNDLED.resolve()
+    load_once = cache(load_scene)
 
     def load_shared(path, *args, **kwargs):
         is_bundled = Path(path).resolve().parent == folder
         return (load_once if is_bundled else load_scene)(path, *args, **kwargs)
 
-    def build_shared(scene):
-        if scene.gaussians is not None:
-            return build(scene)
-        arrays = (scene.points, scene.faces, scene.bounds)
-        contents = (None if array is None else array.tobytes() for array in arrays)
-        key = *map(hash, contents), scene.floor, scene.ceiling, scene.mirrored_at
-        if key not in spaces:
-            if len(spaces) == MAX_SPACES:
-                del spaces[next(iter(spaces))]
-            spaces[key] = build(scene)
-        return spaces[key]
-
+    extents = compute_once(
+        load.measure_extent, lambda scan: (scan.points, scan.faces), lambda scan: ()
+    )
+    spaces = compute_once(
+        FreeSpace.of,
+        lambda scene: (scene.points, scene.faces, scene.bounds),
+        lambda scene: (scene.floor, scene.ceiling, scene.mirrored_at),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "load_scene", load_shared)
-        patch.setattr(FreeSpace, "of", build_shared)
+        patch.setattr(load, "measure_extent", extents)
+        patch.setattr(FreeSpace, "of", spaces)
         yield
 
 
