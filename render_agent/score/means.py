@@ -101,6 +101,8 @@ def _mean(scores: Sequence[FloatArray], missing_value: FloatArray) -> FloatArray
     """
     if not scores:
         return missing_value
+    if len(scores) == 1:
+        return scores[0]
     stack = np.stack(scores)
     is_known = ~np.isnan(stack)
     number, mean = is_known.sum(axis=0), missing_value.copy()
