@@ -24,7 +24,7 @@ from render_agent.runs.log.program_log import program_log
 from render_agent.runs.loggers import logged
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import find_run
-from render_agent.runs.run_part import result_tables
+from render_agent.runs.run_part import result_tables, run_parts
 from render_agent.runs.runner import Run, resume_run, start_run
 from render_agent.util.console import plain_console
 from render_agent.util.display import count_noun, display_on
@@ -144,8 +144,6 @@ def command_line(*arguments: str) -> str:
 def _print_results(
     results: Mapping[str, Any], run: Run, console: Console, *, as_json: bool
 ) -> None:
-    from render_agent.report.report_part import report_parts
-
     config, path = run.config, run.path
     if as_json:
         click.echo(printable_json(results))
@@ -157,7 +155,7 @@ def _print_results(
     else:
         _print_answer(results["questions"][0], run.states[0], path, console)
     print_agent(run.parts, results["notes"] if config.batch else (), console)
-    for part in report_parts().values():
+    for part in run_parts():
         if words := part.summary(results):
             console.print(words, soft_wrap=True)
     if cost := cost_fact(run.parts, results):

@@ -44,10 +44,6 @@ class ReportPart:
     traits: ClassVar[Sequence[Trait]] = ()
     """Traits that answers with low scores can have in common."""
 
-    def summary(self, results: Mapping[str, Any]) -> str | None:
-        """Summarize `results.json` in one sentence for the terminal."""
-        return None
-
     def facts(self, config: RunConfig) -> Mapping[str, str]:
         """Return facts about a run for the index page."""
         return {}

@@ -57,6 +57,10 @@ class RunPart(Choice):
         """Return a table of its entries of `results.json` for the terminal."""
         return None
 
+    def summary(self, results: Mapping[str, Any]) -> str | None:
+        """Summarize its entries of `results.json` in one sentence for the terminal."""
+        return None
+
     def totals(self, turns: Sequence[Turn]) -> Mapping[str, Any]:
         """Return entries of `totals` in `results.json`."""
         return {}

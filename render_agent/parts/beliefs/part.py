@@ -21,7 +21,7 @@ from render_agent.engines.make_engine import engine_traits
 from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
 from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS, BeliefProbe, probe_keys
-from render_agent.parts.beliefs.belief_figures import belief_figures
+from render_agent.parts.beliefs.belief_figures import belief_figures, summarize_beliefs
 from render_agent.parts.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.runs.run_part import RunPart
 from render_agent.tasks.ground_truth import Facts, LoadFacts
@@ -102,6 +102,11 @@ class Beliefs(RunPart):
             return {"beliefs": belief_figures(probed_states, *known)}
         except QuestionsError as error:  # box files were moved or edited since the run started
             return {"beliefs": {"note": str(error), **belief_figures(probed_states, {}, {})}}
+
+    def summary(self, results: Mapping[str, Any]) -> str | None:
+        if "beliefs" not in results:
+            return None
+        return summarize_beliefs(results["beliefs"], results["totals"]["probes"])
 
     def totals(self, turns: Sequence[Turn]) -> Mapping[str, Any]:
         """Return the number and cost of all probes under the key `probes`; other totals exclude them."""

@@ -15,7 +15,6 @@ from render_agent.parts.beliefs.belief_figures import (
     LABELS,
     belief_differences,
     last_steps,
-    summarize_beliefs,
 )
 from render_agent.parts.beliefs.part import beliefs_of
 from render_agent.parts.beliefs.scored_probe import ScoredProbe
@@ -52,11 +51,6 @@ class BeliefPart(ReportPart):
     traits = TRAITS
     diagnose = staticmethod(with_beliefs)
     lines = staticmethod(belief_lines)
-
-    def summary(self, results: Mapping[str, Any]) -> str | None:
-        if PART not in results:
-            return None
-        return summarize_beliefs(results[PART], results["totals"]["probes"])
 
     def facts(self, config: RunConfig) -> Mapping[str, str]:
         return {"Belief probes": f"{', '.join(config.probe)}, every turn"} if config.probe else {}
