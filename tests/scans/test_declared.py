@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from factories.clouds import e57_fields, write_e57, write_las, write_pcd, write_usd
 from factories.gltf import Gltf, splat_gltf
-from factories.scans import mesh_ply, room, sample_points
+from factories.scans import CORNERS, XYZ, mesh_ply, room, sample_points
+from factories.scans import ply as ply_file
 from factories.splats import compressed_ply, original_ply, random_splat, spz
 
 from render_agent.scans.formats.declared import Declared
@@ -190,6 +191,45 @@ def test_unused_declarations_are_named(tmp_path, name):
     ignored = [note for note in load_scene(path).notes if note.startswith("ignored: ")]
     assert len(ignored) == 1
     assert expected in ignored[0]
+
+
+NAN_COLOURS = np.ones((len(POINTS), 3), np.float32)
+NAN_COLOURS[2, 1] = np.nan
+
+
+def nan_ply(path, faces=FACES):
+    channels = tuple(("float", name) for name in ("red", "green", "blue"))
+    rows = np.column_stack([POINTS, NAN_COLOURS])
+    surface = [("face", CORNERS, [(face,) for face in faces])] if len(faces) else []
+    path.write_bytes(ply_file([("vertex", XYZ + channels, rows), *surface], "ascii"))
+
+
+def nan_off(path):
+    rows = [" ".join(map(str, row)) for row in np.column_stack([POINTS, NAN_COLOURS]).tolist()]
+    faces = ["3 " + " ".join(map(str, face)) for face in FACES]
+    path.write_text("\n".join(["COFF", f"{len(POINTS)} {len(FACES)} 0", *rows, *faces]))
+
+
+def nan_gltf(path):
+    document = Gltf()
+    document.mesh(POINTS, FACES, COLOR_0=NAN_COLOURS)
+    path.write_bytes(document.glb())
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("a.ply", nan_ply),
+        ("cloud.ply", lambda path: nan_ply(path, ())),
+        ("a.off", nan_off),
+        ("a.glb", nan_gltf),
+        ("a.usda", lambda path: write_usd(path, POINTS, FACES, colours=NAN_COLOURS)),
+    ],
+)
+def test_colours_with_nan_are_noted(tmp_path, name, write):
+    write(tmp_path / name)
+    notes = load_scene(tmp_path / name).notes
+    assert "ignored: 1 colour with NaN (now black)" in notes
 
 
 def test_long_and_many_names_are_shortened():

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from render_agent.scans.file_frame import METRES, Axis, Unit
+from render_agent.util.display import count_noun
 from render_agent.util.reasons import truncate
 
 MAX_NAMES = 12  # names listed in the note
@@ -66,6 +71,11 @@ class Declared:
 
     def add(self, name: str) -> None:
         self._unused[name] = None
+
+    def add_nan(self, colours: NDArray[Any]) -> None:
+        """Add the number of colours, (n, k), that are NaN and therefore black."""
+        if colours.dtype.kind == "f" and (count := int(np.isnan(colours).any(axis=1).sum())):
+            self.add(f"{count_noun(count, 'colour')} with NaN (now black)")
 
     def use(self, *names: str) -> None:
         """Mark names as used; undeclared ones are ignored."""

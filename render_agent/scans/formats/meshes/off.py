@@ -65,7 +65,10 @@ def read_off(path: Path) -> Scan:
     if colours is None and face_colours is not None:
         points, colours = points[faces.reshape(-1)], face_colours.repeat(3, axis=0)
         faces = np.arange(len(points)).reshape(-1, 3)
-    levels = None if colours is None else colour_bytes(colours)
+    levels = None
+    if colours is not None:
+        levels = colour_bytes(colours)
+        declared.add_nan(colours)
     return Scan(points, levels, faces, notes=declared.notes)
 
 

@@ -75,7 +75,7 @@ def add_surface(
                 )
             return mesh
         scan = replace(scan, notes=mesh.notes)
-    names, colours = colours_of(faces.scalars)
+    names, colours = colours_of(faces.scalars, declared)
     if colours is not None and (scan.colours is None or (scan.colours == scan.colours[:1]).all()):
         declared.use(*(f"face {name}" for name in (*names, *opaque_alpha(faces.scalars))))
         return _split(scan, triangles.faces, colours[triangles.rows].repeat(3, axis=0))

@@ -34,7 +34,7 @@ def vertex_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     points = np.empty((len(columns["x"]), 3), np.float64 if double else np.float32)
     for axis, name in enumerate("xyz"):
         points[:, axis] = columns[name]
-    names, colours = colours_of(columns)
+    names, colours = colours_of(columns, declared)
     intensity = next((name for name in columns if name in INTENSITY_NAMES), None)
     if colours is None and intensity is not None:
         names, colours = (intensity,), intensity_to_grey(columns[intensity])
@@ -42,11 +42,15 @@ def vertex_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     return Scan(points, colours)
 
 
-def colours_of(columns: Columns) -> tuple[tuple[str, ...], NDArray[np.uint8] | None]:
+def colours_of(
+    columns: Columns, declared: Declared
+) -> tuple[tuple[str, ...], NDArray[np.uint8] | None]:
     """Return the names and values, (n, 3), of the colours of an element, or None if it has none."""
     for names in COLOUR_NAMES:
         if columns.keys() >= set(names):
-            return names, colour_bytes(np.column_stack([columns[name] for name in names]))
+            colours = np.column_stack([columns[name] for name in names])
+            declared.add_nan(colours)
+            return names, colour_bytes(colours)
     return (), None
 
 

@@ -54,7 +54,7 @@ def original_scan(path: Path, columns: Columns, declared: Declared) -> Scan:
     """Build the splat from a PLY file's vertex columns; raise SceneError if they are invalid."""
     check_count(path, len(columns.get("x", ())))
     used_names = {"x", "y", "z", *NORMALS, *SHAPE, "scale_2"}
-    harmonics = _harmonics(path, columns)
+    harmonics = _harmonics(path, columns, declared)
     # Coefficients beyond degree 3 are not rendered.
     varying = [name for name in columns if name.startswith("f_rest_")]
     if len(varying) > 3 * (COEFFICIENTS[-1] - 1):
@@ -89,14 +89,14 @@ def _sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
 
 
-def _harmonics(path: Path, columns: Columns) -> NDArray[np.float32]:
+def _harmonics(path: Path, columns: Columns, declared: Declared) -> NDArray[np.float32]:
     """Return the coefficients, (n, k, 3); the file stores all but the first channel by channel."""
     varying = sum(1 for name in columns if re.fullmatch(r"f_rest_\d{1,3}", name))
     names = [f"f_rest_{i}" for i in range(varying)]
     count = _coefficients(path, varying, all(name in columns for name in names))
     harmonics = np.empty((len(columns["x"]), count, 3), np.float32)
     if COLOUR[0] not in columns:
-        _, colours = colours_of(columns)
+        _, colours = colours_of(columns, declared)
         assert colours is not None
         harmonics[:, 0] = (colours / np.float32(255) - 0.5) / CONSTANT_HARMONIC
     with np.errstate(over="ignore", invalid="ignore"):

@@ -332,6 +332,8 @@ class _StageReader:
         kind = str(primvar.GetInterpolation())
         if values.ndim != 2 or not len(values):
             return None, False
+        if name == COLOUR:
+            self.declared.add_nan(values)
         if len(values) == 1:
             return values.repeat(count, axis=0), False
         if kind in ("vertex", "varying") and len(values) == count:

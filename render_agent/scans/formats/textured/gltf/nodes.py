@@ -294,6 +294,7 @@ def _part(
     declared.use("POSITION", "NORMAL", "TANGENT", "COLOR_0", f"TEXCOORD_{uv_set}")
     colours = gltf.attribute(primitive, "COLOR_0")
     if colours is not None:
+        declared.add_nan(colours)
         kind = gltf.tree["accessors"][primitive["attributes"]["COLOR_0"]]["componentType"]
         has_image = material is not None and material.image is not None
         colours = morph(gltf, primitive, "COLOR_0", colours, weights)
