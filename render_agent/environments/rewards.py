@@ -20,7 +20,7 @@ from render_agent.dialogue.turn import Turn
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.parts.beliefs.map_error import map_error
-from render_agent.render.renderer import Renderer, without_colours
+from render_agent.render.renderer import Renderer
 from render_agent.runs.log.row import score_of
 from render_agent.score.dialogues.reached_views import is_success
 from render_agent.util.numbers import is_finite_number
@@ -174,7 +174,7 @@ class NamedObjectsShown:
     ) -> None:
         self.state = state
         self.room = room
-        self._renderer = None if renderer is None else without_colours(renderer)
+        self._renderer = renderer
         self._box_indices = [] if room is None else named_boxes(state.question, room)
         self._best = np.zeros(len(self._box_indices))
         self._num_views = 0

@@ -85,3 +85,13 @@ def points_under(
     local = np.column_stack([right / focal, down / focal, np.ones(len(u))]) * depth[:, None]
     points: FloatArray = local @ camera.pose[:3, :3].T + np.array(camera.position)
     return points
+
+
+def pixel_points(
+    depth: NDArray[np.float32],  # (H, W) metres, as in a frame
+    camera: Camera | MapCamera,
+    far: float = np.inf,  # surface at this depth or beyond is ignored
+) -> FloatArray:
+    """Return the world points of an image's pixels, row by row, (n, 3) metres."""
+    v, u = np.nonzero(depth < far)
+    return points_under(camera, u, v, depth[v, u].astype(np.float64), depth.shape[::-1])

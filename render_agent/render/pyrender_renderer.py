@@ -94,7 +94,9 @@ class Pyrender(Renderer):
         reject_splat(scene)
         is_empty = not len(scene.points) or (scene.faces is not None and not len(scene.faces))
         if is_empty:
-            return _background_frame(width, height)
+            shape = height, width
+            colours = np.full((*shape, 3), BACKGROUND, np.uint8)
+            return Frame(colours, np.full(shape, np.inf, np.float32))
         upload = self._uploaded.get(scene)
         if upload is None:
             upload = self._uploaded[scene] = (self._scene(scene), box_corners(scene.points))
@@ -249,9 +251,3 @@ def _flat_depth(depth: FloatArray, near: float, far: float) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         clip = (far + near - 2 * near * far / depth) / (far - near)
     return (clip * (far - near) + far + near) / 2
-
-
-def _background_frame(width: int, height: int) -> Frame:
-    colours = np.empty((height, width, 3), np.uint8)
-    colours[:] = BACKGROUND
-    return Frame(colours, np.full((height, width), np.inf, np.float32))

@@ -7,13 +7,14 @@ cabinet or the outside of a wall, does not count.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.renderer import Frame, Renderer
+from render_agent.render.renderer import Frame, Renderer, without_colours
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.free_space.standing import CLEARANCE_METRES
@@ -45,19 +46,20 @@ class Surface:
         """Compute the visible surface of a scene; raise RenderError if it cannot be drawn."""
         everywhere = cls(sample_surface(scene))
         visible = np.zeros(len(everywhere.points), bool)
+        renderer = without_colours(renderer)
         for position in free_places(space):
             for yaw, pitch in DIRECTIONS:
                 camera = Camera(position, yaw, pitch, 90.0)
                 if not everywhere._may_add(visible, camera):  # common for the last viewpoints
                     continue
-                frame = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS)
-                everywhere._mark_seen(visible, frame, camera)
+                depth = renderer.draw(scene, camera, SIDE_PIXELS, SIDE_PIXELS).depth
+                mark_shown(visible, everywhere.points, depth, camera, REACH_METRES)
         return cls(everywhere.points[visible])
 
     def seen(self, frame: Frame, camera: Camera) -> NDArray[np.bool_]:
-        """Return which points a view shows within REACH_METRES, (n,) bool."""
+        """Return which points an image shows within REACH_METRES, (n,) bool."""
         visible = np.zeros(len(self.points), bool)
-        self._mark_seen(visible, frame, camera)
+        mark_shown(visible, self.points, frame.depth, camera, REACH_METRES)
         return visible
 
     def _may_add(self, visible: NDArray[np.bool_], camera: Camera) -> bool:
@@ -67,12 +69,20 @@ class Surface:
         focal = camera.focal(SIDE_PIXELS)
         return bool(may_add(visible, self.points, camera.pose, SIDE_PIXELS, focal, REACH_METRES))
 
-    def _mark_seen(self, visible: NDArray[np.bool_], frame: Frame, camera: Camera) -> None:
-        from render_agent.visibility.counting import mark_shown
 
-        limits = REACH_METRES, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-        focal = camera.focal(len(frame.depth))
-        mark_shown(visible, self.points, camera.pose, frame.depth, focal, *limits)
+def mark_shown(
+    is_shown: NDArray[np.bool_],  # (n,), modified in place
+    points: FloatArray,  # (n, 3) metres
+    depth: NDArray[np.float32],  # (H, W) metres, as in a frame
+    camera: Camera,
+    reach: float = math.inf,  # maximum distance in metres
+) -> None:
+    """Mark the points that an image shows; other entries are unchanged."""
+    from render_agent.visibility import counting
+
+    focal, slack = camera.focal(len(depth)), np.float32(SLACK_METRES)
+    per_metre = np.float32(1 + SLACK_PER_METRE)
+    counting.mark_shown(is_shown, points, camera.pose, depth, focal, reach, slack, per_metre)
 
 
 def sample_surface(

@@ -18,6 +18,7 @@ from render_agent.dialogue.reply import Place
 from render_agent.dialogue.wording import Wording
 from render_agent.render.around import cell_at, direction_of
 from render_agent.render.projection import points_under
+from render_agent.render.renderer import without_colours
 from render_agent.render.viewer import Viewer
 from render_agent.scans.boxes import OrientedBox, distance, level_size
 from render_agent.scans.camera import (
@@ -232,7 +233,7 @@ def surface_spot(
 ) -> ScenePoint | None:
     """Return the surface point under a pixel (column, row); None if nothing was scanned there."""
     u, v = pixel
-    frame = viewer.renderer.draw(scene, camera, *size)
+    frame = without_colours(viewer.renderer).draw(scene, camera, *size)
     depth = float(frame.depth[v, u])
     if not math.isfinite(depth):
         return None

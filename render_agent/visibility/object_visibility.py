@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import View
 from render_agent.render.around import around_cameras, camera_ahead, cell_size
-from render_agent.render.projection import points_under, projection
-from render_agent.render.renderer import Frame, Renderer
+from render_agent.render.projection import pixel_points, projection
+from render_agent.render.renderer import Frame, Renderer, without_colours
 from render_agent.scans.boxes import OrientedBox
 from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
 from render_agent.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
+from render_agent.visibility.coverage import DIRECTIONS
 
 MAX_WIDTH_PIXELS = 320  # maximum width, by default, at which pixels are counted
 ALONE_PIXELS = 160  # approximate size at which an object is drawn alone
@@ -74,7 +75,7 @@ class ObjectVisibility:
         size: tuple[int, int],
         max_width: int = MAX_WIDTH_PIXELS,  # maximum width in pixels at which pixels are counted
     ) -> None:
-        self.renderer = renderer
+        self.renderer = without_colours(renderer)
         self.scene = scene
         self.boxes = list(boxes)
         self.size = size
@@ -167,11 +168,10 @@ class ObjectVisibility:
         """Assign the surface points at the pixels to boxes. Return the assignment and each pixel's point number, -1 for
         none.
         """
-        v, u = np.nonzero(np.isfinite(frame.depth))
-        points = points_under(camera, u, v, frame.depth[v, u].astype(np.float64), self.counted)
+        points = pixel_points(frame.depth, camera)
         surfaces = BoxSurfaces.assign(points[:, None], None, self.boxes)
         pieces = np.full(frame.depth.shape, -1, np.int32)
-        pieces[v, u] = np.arange(len(points))
+        pieces[np.isfinite(frame.depth)] = np.arange(len(points))
         return surfaces, pieces
 
     def _unoccluded_angle(
@@ -228,8 +228,7 @@ def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int
             fov = math.degrees(2 * math.atan(half_height))
             return [(replace(camera, vertical_fov=fov), width, height)]
     size = ALONE_PIXELS, ALONE_PIXELS
-    directions = [(0.0, 0.0), (90.0, 0.0), (180.0, 0.0), (-90.0, 0.0), (0.0, 90.0), (0.0, -90.0)]
-    return [(Camera(position, yaw, pitch, 90.0), *size) for yaw, pitch in directions]
+    return [(Camera(position, yaw, pitch, 90.0), *size) for yaw, pitch in DIRECTIONS]
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from render_agent.render.renderer import Renderer, without_colours
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.scene import Scene
-from render_agent.visibility.coverage import SLACK_METRES, SLACK_PER_METRE
+from render_agent.visibility.coverage import mark_shown
 
 SIDE_PIXELS = 64  # width of each of the four images around a place, which are 90 degrees wide
 YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
@@ -27,7 +27,7 @@ def visible_points(
     reach: float = math.inf,  # maximum distance in metres
 ) -> NDArray[np.bool_]:
     """Return which cameras see which surface points, (k, n)."""
-    from render_agent.visibility.counting import mark_in_frustums, mark_shown
+    from render_agent.visibility.counting import mark_in_frustums
 
     reference = cameras[0]
     tilt = max(abs(camera.pitch) for camera in cameras)
@@ -35,12 +35,11 @@ def visible_points(
     steepness = math.sqrt(2) * math.tan(elevation)  # this elevation is also reached in the corners
     size = SIDE_PIXELS, math.ceil(SIDE_PIXELS * steepness)
     field = math.degrees(2 * math.atan(size[1] / size[0]))
-    limits = reach, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
     in_panorama = np.zeros(len(points), bool)
     for yaw in YAWS_DEGREES:
         side = Camera(reference.position, yaw, 0.0, field)
         depth = without_colours(renderer).draw(scene, side, *size).depth
-        mark_shown(in_panorama, points, side.pose, depth, side.focal(size[1]), *limits)
+        mark_shown(in_panorama, points, depth, side, reach)
     tangent = math.tan(math.radians(reference.vertical_fov) / 2)
     poses = np.array([camera.pose for camera in cameras])
     visible = np.zeros((len(cameras), len(points)), bool)

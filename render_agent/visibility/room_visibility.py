@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Question
-from render_agent.render.renderer import Frame, Renderer
+from render_agent.render.renderer import Renderer
 from render_agent.scans.camera import Camera, FloatArray, MapCamera
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
@@ -107,9 +107,8 @@ class RoomVisibility:
         look = self.look(view, renderer)
         if look.covered is None:  # rendered before the visible surface was computed
             frames = self._objects(renderer).cameras(view)
-            look.covered = _covered_points(
-                surface, [(camera, sight.frame(camera)) for sight, camera in frames]
-            )
+            masks = [surface.seen(sight.frame(pose), pose) for sight, pose in frames]
+            look.covered = np.any(masks, axis=0)
         return look.covered
 
     def covered(self, views: Iterable[View], renderer: Renderer) -> NDArray[np.bool_]:
@@ -149,9 +148,7 @@ class RoomVisibility:
             float(np.isinf(depth).mean()),
         )
         if self._surface is not None:
-            look.covered = np.any(
-                [self._surface.seen(f, camera) for _, camera, f in frames], axis=0
-            )
+            look.covered = np.any([self._surface.seen(f, pose) for _, pose, f in frames], axis=0)
         return look
 
     def _objects(self, renderer: Renderer) -> ObjectVisibility:
@@ -168,13 +165,6 @@ class RoomVisibility:
             assert self.space is not None, "the room is open"
             self._surface = Surface.of(self.scene, self.space(), renderer)
         return self._surface
-
-
-def _covered_points(surface: Surface, frames: Iterable[tuple[Camera, Frame]]) -> NDArray[np.bool_]:
-    mask = np.zeros(len(surface.points), bool)
-    for camera, frame in frames:
-        mask |= surface.seen(frame, camera)
-    return mask
 
 
 class Rooms:

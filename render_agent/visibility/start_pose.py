@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from render_agent.dialogue.prompt import start_note
 from render_agent.dialogue.question import StartPose
 from render_agent.dialogue.wording import general
 from render_agent.errors import UsageError
-from render_agent.render.projection import points_under
-from render_agent.render.renderer import Renderer
+from render_agent.render.projection import pixel_points
+from render_agent.render.renderer import Renderer, without_colours
 from render_agent.scans.camera import Camera, Vector, wrap_degrees
 from render_agent.scans.formats.axis_alignment import read_alignment
 from render_agent.scans.scene import Scene
@@ -131,9 +130,9 @@ def _camera_with_most_surface(
 def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> int:
     """Return the number of cubes of PATCH_METRES with surface that the camera sees within FAR_METRES."""
     width, height = PREVIEW_PIXELS
-    depth = renderer.draw(scene, camera, width, height).depth
+    depth = without_colours(renderer).draw(scene, camera, width, height).depth
     # Rounding instead of truncation keeps walls and floors at whole decimetres away from cube faces.
-    points = surface(depth, camera)
+    points = pixel_points(depth, camera, FAR_METRES)
     if scene.mirrored_at is not None:  # use the cubes of the original scene
         points = points * (-1.0, 1.0, 1.0) + (2 * scene.mirrored_at, 0.0, 0.0)
     patches = np.rint(points / PATCH_METRES).astype(np.int64)
@@ -142,18 +141,6 @@ def count_visible_patches(scene: Scene, renderer: Renderer, camera: Camera) -> i
     patches -= patches.min(axis=0)
     # One integer per cube, because integers are much faster to sort than rows.
     return len(np.unique(np.ravel_multi_index(patches.T, patches.max(axis=0) + 1)))
-
-
-def surface(
-    # (H, W) metres along the optical axis, inf where nothing was scanned
-    depth: NDArray[np.float32],
-    camera: Camera,
-) -> NDArray[np.float64]:
-    """Return the points of the pixels closer than FAR_METRES, (n, 3) metres, world frame."""
-    height, width = depth.shape
-    rows, columns = np.nonzero(depth < FAR_METRES)
-    near = depth[rows, columns].astype(np.float64)
-    return points_under(camera, columns, rows, near, (width, height))
 
 
 def _yaw(yaw: float, scene: Scene) -> float:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.projection import points_under
+from render_agent.render.projection import pixel_points
 from render_agent.render.renderer import without_colours
 from render_agent.render.viewer import Viewer
 from render_agent.scans.camera import Camera, FloatArray
 from render_agent.scans.scene import Scene
-from render_agent.visibility.coverage import SLACK_METRES, SLACK_PER_METRE
+from render_agent.visibility.coverage import mark_shown
 
 ROWS = 96  # height in pixels of the images that are compared
 
@@ -31,9 +30,7 @@ class VisibleSurface:
         """Draw what a camera shows. Raises RenderError if it cannot be drawn."""
         size = round(ROWS * viewer.size[0] / viewer.size[1]), ROWS
         depth = without_colours(viewer.renderer).draw(scene, camera, *size).depth
-        rows, columns = np.nonzero(np.isfinite(depth))
-        near = depth[rows, columns].astype(np.float64)
-        return cls(camera, depth, points_under(camera, columns, rows, near, size))
+        return cls(camera, depth, pixel_points(depth, camera))
 
     def overlap(self, other: VisibleSurface) -> float:
         """Return the intersection over union of two visible surfaces, 0 to 1.
@@ -46,10 +43,6 @@ class VisibleSurface:
         return 1 / (1 / shares[0] + 1 / shares[1] - 1)
 
     def _share_shown_by(self, other: VisibleSurface) -> float:
-        from render_agent.visibility.counting import mark_shown
-
         shown = np.zeros(len(self.points), bool)
-        limits = math.inf, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-        focal = other.camera.focal(len(other.depth))
-        mark_shown(shown, self.points, other.camera.pose, other.depth, focal, *limits)
+        mark_shown(shown, self.points, other.depth, other.camera)
         return float(shown.mean()) if len(shown) else 0.0

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from render_agent.render.renderer import Renderer
+from render_agent.render.projection import pixel_points
+from render_agent.render.renderer import Renderer, without_colours
 from render_agent.scans.camera import Camera, FloatArray, Vector
 from render_agent.scans.scene import Scene
 from render_agent.visibility.object_visibility import pixel_angles
-from render_agent.visibility.start_pose import FAR_METRES, surface
+from render_agent.visibility.start_pose import FAR_METRES
 
 FRAME_PIXELS = 48  # side of an image with a field of view of 90 degrees
 
@@ -59,8 +60,9 @@ def look_around(
     solid_angles = pixel_angles(FRAME_PIXELS, FRAME_PIXELS, 90.0)
     for yaw in yaws:
         camera = Camera(position, yaw, pitch, 90.0)
-        depth = renderer.draw(scene, camera, FRAME_PIXELS, FRAME_PIXELS).depth
-        points.append(surface(depth, camera))
+        frame = without_colours(renderer).draw(scene, camera, FRAME_PIXELS, FRAME_PIXELS)
+        depth = frame.depth
+        points.append(pixel_points(depth, camera, FAR_METRES))
         angles.append(solid_angles[(depth < FAR_METRES).ravel()])
     return Surroundings(position, np.concatenate(points), np.concatenate(angles))
 

@@ -177,10 +177,14 @@ SCENES = {
     "soup": soup,
     "bundled room": lambda: load_scene(BUNDLED / "room00.ply"),
     "real scan": lambda: load_scene(Path(test_data("scenes", "icl_redwood_livingroom1.ply"))),
+    "textured scan": lambda: load_scene(Path(test_data("textured", "vr-gallery.glb"))),
+    "large scan": lambda: load_scene(Path(test_data("scenes", "aws_small_house.ply"))),
 }
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(
+    "name", mostly_slow(SCENES, *[name for name in SCENES if name != "large scan"])
+)
 def test_culling_changes_no_byte(monkeypatch, name):
     scene = SCENES[name]()
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ from factories.rooms import room as empty_room
 
 from render_agent.dialogue.reply import MAX_MOVE_METRES
 from render_agent.options import RunConfig
+from render_agent.render.projection import pixel_points
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.runs.build import build
 from render_agent.scans.boxes import upright_box
@@ -27,7 +28,7 @@ from render_agent.views.view_policies.tour import tour
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent.visibility.coverage import Surface
 from render_agent.visibility.object_visibility import ObjectVisibility
-from render_agent.visibility.start_pose import start_camera, surface
+from render_agent.visibility.start_pose import FAR_METRES, start_camera
 from render_agent_lab.oracles.named_objects import greedy_views
 from render_agent_lab.oracles.viewpoint_search import CLOSE_METRES, TargetBox, ViewpointSearch
 
@@ -66,7 +67,7 @@ def count_visible_cubes(room, cameras):
     """Count the 10 cm cubes of surface visible to any of the cameras."""
     context = context_of(room)
     frames = [(RENDERER.draw(context.scene, camera, 120, 90).depth, camera) for camera in cameras]
-    points = np.concatenate([surface(depth, camera) for depth, camera in frames])
+    points = np.concatenate([pixel_points(depth, camera, FAR_METRES) for depth, camera in frames])
     return len(np.unique(np.floor(points / 0.1).astype(int) @ (1, 1000, 1_000_000)))
 
 

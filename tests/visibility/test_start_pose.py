@@ -11,6 +11,7 @@ from factories.runs import make_questions, play, resume, transcripts, truncate_l
 
 from render_agent.errors import UsageError
 from render_agent.options import fingerprint_of
+from render_agent.render.projection import pixel_points
 from render_agent.render.rasteriser.rasteriser import Rasteriser
 from render_agent.render.renderer import Frame
 from render_agent.runs.read import RunData
@@ -30,7 +31,6 @@ from render_agent.visibility.start_pose import (
     moved_start_note,
     parse_start,
     start_camera,
-    surface,
 )
 
 FOV = 60.0
@@ -240,7 +240,7 @@ def test_surface_points_project_back_to_their_pixels(rasteriser):
     scene = room(box((1.5, -1, 0), (2, 1, 1.2), GREEN), low=(-3, -3), high=(3, 3))
     camera = Camera((-1, 0.3, 1.5), 20, -15, FOV)
     frame = rasteriser.draw(scene, camera, 160, 120)
-    points = surface(frame.depth, camera)
+    points = pixel_points(frame.depth, camera, FAR_METRES)
     pixels, depth = camera.project(points, 160, 120)
     rows, columns = np.nonzero(frame.depth < FAR_METRES)
     assert np.allclose(pixels, np.column_stack([columns, rows]) + 0.5, atol=1e-4)

@@ -44,17 +44,14 @@ def _load_vectors(table: Any, row: Any, column: Any) -> Any:
 
 @kernel
 def colour_faces(
-    vertices: Any, vertex_colours: Any, faces: Any, order: Any, matrix: Any, perspective: Any,
-    pages: Any, background: Any, first_row: Any, last_row: Any, keys: Any, nearest: Any, colours: Any,
+    vertices: Any, vertex_colours: Any, faces: Any, matrix: Any, pages: Any, background: Any,
+    first_row: Any, last_row: Any, nearest: Any, colours: Any,
 ) -> None:  # fmt: skip
-    """Turn one band of the buffer into an image, in place.
+    """Write the colours, (H, W, 3) uint8, of one band of the buffer. For `pages` see Texturing.
 
     With the homogeneous pixels a, b, c of the corners and the pixel p = (u, v, 1), the barycentric weight of a is
     p · (b × c) divided by the sum of the three. This is exact in perspective, including faces that extend behind the
     camera.
-
-    `colours`, (H, W, 3) uint8, is written. `keys` become depths in metres (inf for the background), and `nearest`
-    becomes the scene's face index. For `pages` see Texturing.
     """
     shades = np.empty((3, 3), np.float64)
     # Unpacked here, because passing a tuple updates the reference count of each array, which costs more than a texel.
@@ -65,14 +62,10 @@ def colour_faces(
     # Most faces occur again in the next row.
     owners = np.full(CACHED_FACES, -1, np.int32)
     planes = np.empty((CACHED_FACES, 18 if has_textures else 9), np.float64)
-    width = keys.shape[1]
+    width = nearest.shape[1]
     face_corners = faces.reshape(-1)
     places, details = np.empty((2, width), np.uint64), np.empty(width, np.int64)
     for row in range(first_row, last_row):
-        for column in range(width):
-            key = keys[row, column]
-            depth = np.float32(1.0) / key if perspective else -key
-            keys[row, column] = np.inf if key == -np.inf else depth
         v = row + 0.5
         end = 0
         while end < width:
@@ -151,9 +144,6 @@ def colour_faces(
                         wa * shades[0, channel] + wb * shades[1, channel] + wc * shades[2, channel]
                     )
                     colours[row, column, channel] = np.uint8(shade * scale + 0.5)
-        for column in range(width):
-            face = nearest[row, column]
-            nearest[row, column] = order[max(face, 0)] if face >= 0 else -1
         if has_textures:
             show_texels(
                 pages.texels, starts, places, details,

@@ -38,7 +38,7 @@ LONE_ROWS_PER_BAND = 256  # the same for a mesh that is drawn by a single thread
 Band = tuple[int, int]
 
 
-# kind of scan -> name of the kernel that is compiled last when such a scan is drawn
+# kind of scan -> name of a kernel that is only in the cache if such a scan was drawn in colour
 KINDS = {"mesh": "colour_faces", "cloud": "colour_points", "splat": "draw_band"}
 
 
@@ -123,13 +123,12 @@ class Rasteriser(Renderer):
                 visible.blocks, visible.rectangles, visible.nearest,
                 view.matrix, view.perspective, view.near, mesh.pages, *rows, keys, nearest,
             )  # fmt: skip
-            if not with_colours:
-                zbuffer.name_faces(mesh.order, view.perspective, *rows, keys, nearest)
-                return
-            face_colours.colour_faces(
-                mesh.vertices, mesh.colours, mesh.faces, mesh.order,
-                view.matrix, view.perspective, mesh.pages, _BACKGROUND, *rows, keys, nearest, colours,
-            )  # fmt: skip
+            if with_colours:
+                face_colours.colour_faces(
+                    mesh.vertices, mesh.colours, mesh.faces, view.matrix, mesh.pages, _BACKGROUND,
+                    *rows, nearest, colours,
+                )  # fmt: skip
+            zbuffer.name_faces(mesh.order, view.perspective, *rows, keys, nearest)
 
         # With one thread, use fewer bands, because faces in two bands are projected twice.
         rows = ROWS_PER_BAND if self.threads > 1 else LONE_ROWS_PER_BAND

@@ -427,13 +427,10 @@ def name_faces(
     """
     for row in range(first_row, last_row):
         for column in range(keys.shape[1]):
-            face = nearest[row, column]
-            if face < 0:
-                keys[row, column] = np.inf
-            else:
-                key = keys[row, column]
-                keys[row, column] = np.float32(1.0) / key if perspective else -key
-                nearest[row, column] = order[face]
+            key, face = keys[row, column], nearest[row, column]
+            depth = np.float32(1.0) / key if perspective else -key
+            keys[row, column] = depth if face >= 0 else np.inf
+            nearest[row, column] = order[face] if face >= 0 else -1
 
 
 @kernel

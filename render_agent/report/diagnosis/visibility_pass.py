@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from render_agent.dialogue.chat import View
 from render_agent.dialogue.state import QuestionState
-from render_agent.render.renderer import Renderer, without_colours
+from render_agent.render.renderer import Renderer
 from render_agent.report.diagnosis.model import NamedBox, TurnDiagnosis
 from render_agent.report.diagnosis.path import diagnose_path
 from render_agent.scans.camera import Camera, Vector
@@ -45,7 +45,6 @@ def measure_scene(
 ) -> dict[str, Visibility]:
     """Measure the visibility for all questions about a scene."""
     room = RoomVisibility(scene, space, facts or NO_FACTS, size)
-    renderer = without_colours(renderer)
     names_by_id = {state.id: named_categories(state.question) for state in states}
     boxes = boxes_by_name(facts, {name for names in names_by_id.values() for name in names})
     return {
