@@ -78,6 +78,9 @@ def main(
         "",
         *table(("part", "not recorded", "recorded"), _part_rows(*steps)),
         "",
+        "Without recording, images are not encoded, and visibility is measured only for rewards that need it. What is left is"
+        " the view itself, whose time is in [render.md](render.md).",
+        "",
         "The speed on 16 cores was not measured. It is projected from this machine: the smaller of 16 times the steps per"
         " second of processor time, and the same without drawing, because only drawing runs outside Python's global lock.",
         "",

@@ -28,8 +28,7 @@ from render_agent.scans.formats.load import load_scene
 from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.rooms import load_bundled_rooms
-from render_agent.visibility.counting import mark_shown
-from render_agent.visibility.coverage import SLACK_METRES, SLACK_PER_METRE, sample_surface
+from render_agent.visibility.coverage import mark_shown, sample_surface
 from render_agent.visibility.start_pose import EYE_HEIGHT_METRES, start_camera
 from render_agent_lab.bench.harness import OUTPUT, machine, publish, table
 from render_agent_lab.room_generator.command import make_rooms
@@ -165,9 +164,7 @@ def measure_shown(
     """Return the number of surface points that the full image shows, and the share of it that shows surface."""
     frame = viewer.renderer.draw(scene, camera, *viewer.size)
     is_seen = np.zeros(len(surface), bool)
-    focal = camera.focal(viewer.size[1])
-    limits = np.inf, np.float32(SLACK_METRES), np.float32(1 + SLACK_PER_METRE)
-    mark_shown(is_seen, surface, camera.pose, frame.depth, focal, *limits)
+    mark_shown(is_seen, surface, frame.depth, camera)
     return int(is_seen.sum()), float(np.isfinite(frame.depth).mean())
 
 
