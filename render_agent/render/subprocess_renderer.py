@@ -20,8 +20,8 @@ from render_agent.scans.camera import Camera, MapCamera
 from render_agent.scans.scene import Scene
 from render_agent.util.processes import signal_name, start_child
 
-MAX_SECONDS = 300.0  # timeout of one view; the largest scans take seconds, even without a GPU
-MAX_SECONDS_TO_START = 300.0  # timeout of start-up; large libraries may load from a slow disk
+# Timeout of one view, and of start-up; the largest scans take seconds, even without a GPU.
+MAX_SECONDS = 300.0
 MAX_TRIES = 2  # attempts per view before its question fails
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class DrawingProcess:
         self._numbers: WeakKeyDictionary[Scene, int] = WeakKeyDictionary()
         self._next = 0
         self._dropped: list[int] = []
-        error = self._receive(MAX_SECONDS_TO_START)
+        error = self._receive(MAX_SECONDS)
         if error is not None:
             self.close()
             raise error
@@ -127,17 +127,10 @@ class DrawingProcess:
             number = self._numbers[scene] = self._next
             finalize(scene, self._dropped.append, number).atexit = False
         dropped_scenes, self._dropped[:] = tuple(self._dropped), []
-        job = Job(
-            number,
-            scene if is_new else None,
-            dropped_scenes,
-            camera,
-            width,
-            height,
-            2 * MAX_SECONDS,
-        )
+        new_scene = scene if is_new else None
+        size, seconds = (width, height), 2 * MAX_SECONDS
         try:
-            self._connection.send(job)
+            self._connection.send(Job(number, new_scene, dropped_scenes, camera, size, seconds))
         except OSError:
             raise self._death() from None
         result: Result = self._receive(MAX_SECONDS)
@@ -181,8 +174,7 @@ class Job:
     scene: Scene | None  # the scene, in its first request; None in later ones
     dropped: Sequence[int]  # numbers of scenes that are no longer needed
     camera: Camera | MapCamera
-    width: int  # image width in pixels
-    height: int  # image height in pixels
+    size: tuple[int, int]  # width and height of the image in pixels
     seconds: float  # time after which the process kills itself, so that no orphan remains
 
 
@@ -217,7 +209,7 @@ def _draw_job(job: Job, renderer: Renderer, scenes: dict[int, Scene]) -> Result:
         scenes[job.number] = job.scene
     signal.setitimer(signal.ITIMER_REAL, job.seconds)
     try:
-        result: Result = renderer.draw(scenes[job.number], job.camera, job.width, job.height)
+        result: Result = renderer.draw(scenes[job.number], job.camera, *job.size)
     except RenderAgentError as error:
         result = error
     except Exception as error:  # noqa: BLE001 - a renderer may be third-party code

@@ -145,18 +145,12 @@ def angle_of_faces(
     """Return the solid angle, in steradians, of the pixels covered by the given faces of a mesh, drawn alone."""
     mask = np.empty((height, width), np.bool_)
     cover(points.T, faces, face_indices, matrix, near, mask)
-    # The angles are symmetric, so one quadrant is enough.
-    angles = np.empty(((height + 1) // 2, (width + 1) // 2))
-    for row in range(len(angles)):
-        below = (row + 0.5 - height / 2) / focal
-        for column in range(angles.shape[1]):
-            right = (column + 0.5 - width / 2) / focal
-            squares = 1 + right**2 + below**2
-            angles[row, column] = 1 / (squares * np.sqrt(squares) * focal**2)
     total = 0.0
     for row in range(height):
-        beside = min(row, height - 1 - row)
+        below = (row + 0.5 - height / 2) / focal
         for column in range(width):
             if mask[row, column]:
-                total += angles[beside, min(column, width - 1 - column)]
+                right = (column + 0.5 - width / 2) / focal
+                squares = 1 + right**2 + below**2
+                total += 1 / (squares * np.sqrt(squares) * focal**2)
     return total

@@ -37,13 +37,10 @@ from render_agent.visibility.box_surfaces import (
     nearest_piece,
 )
 from render_agent.visibility.meter import EXACT, Meter
-from render_agent.visibility.object_visibility import FAR_ABOVE_METRES
+from render_agent.visibility.object_visibility import viewpoint
 
-# Side of the small map that finds the topmost surface at a point; only its centre pixel is read.
-PROBE_PIXELS = 33
-
-PROBE_METRES_PER_PIXEL = 0.02
-
+# The small map that finds the topmost surface at a point; only its centre pixel is read.
+PROBE_PIXELS, PROBE_METRES_PER_PIXEL = 33, 0.02
 # Tolerance for points outside the room's bounds, because scans may extend beyond them.
 BEYOND_METRES = 1.0
 
@@ -58,8 +55,7 @@ class SceneObject(NamedTuple):
 class ScenePoint(NamedTuple):
     point: FloatArray  # (3,) metres, world frame
     seen_from: Vector  # position of the camera that sees it, (3,) metres, world frame
-    piece: int | None = None
-    """Index of the face (mesh) or point (cloud) drawn there; None if unknown."""
+    piece: int | None = None  # index of the face (mesh) or point (cloud) drawn there, if known
 
 
 class Hit(NamedTuple):
@@ -73,12 +69,10 @@ class Measurement(NamedTuple):
     """The results of a measurement as text and as data, as the meter read them."""
 
     text: str
-    points: tuple[Vector, ...]
-    """Exact point of each place that was found, metres, world frame."""
+    points: tuple[Vector, ...]  # exact point of each place that was found, metres, world frame
     distances: tuple[float, ...]
     """Metres from the first place to each other one; between the closest points of their objects, if both are on objects."""
-    sizes: tuple[float, ...]
-    """Longest side, in metres, of the box of each object that was hit."""
+    sizes: tuple[float, ...]  # longest side, in metres, of the box of each object that was hit
 
 
 def measure_places(
@@ -240,13 +234,6 @@ def surface_spot(
     point = points_under(camera, np.array([u]), np.array([v]), np.array([depth]), size)[0]
     piece = None if frame.primitive is None else int(frame.primitive[v, u])
     return ScenePoint(point, viewpoint(camera), piece)
-
-
-def viewpoint(camera: AnyCamera) -> Vector:
-    """Return the position of a camera, (3,) metres, world frame; for a map, a point far above the room."""
-    if isinstance(camera, Camera):
-        return camera.position
-    return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
 def _read_size(hit: Hit, meter: Meter) -> list[float]:

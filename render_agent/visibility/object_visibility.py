@@ -21,7 +21,7 @@ from render_agent.render.around import around_cameras, camera_ahead, cell_size
 from render_agent.render.projection import pixel_points, projection
 from render_agent.render.renderer import Frame, Renderer, without_colours
 from render_agent.scans.boxes import OrientedBox
-from render_agent.scans.camera import Camera, FloatArray, MapCamera, Vector
+from render_agent.scans.camera import AnyCamera, Camera, FloatArray, MapCamera, Vector
 from render_agent.scans.scene import Scene
 from render_agent.visibility.box_surfaces import MARGIN_METRES, BoxSurfaces
 from render_agent.visibility.coverage import DIRECTIONS
@@ -107,8 +107,7 @@ class ObjectVisibility:
         scale = camera.metres_per_pixel * self.size[0] / self.counted[0]
         coarse = replace(camera, metres_per_pixel=scale)
         frame = self.renderer.draw(self.scene, coarse, *self.counted)
-        above = *camera.centre, camera.height + FAR_ABOVE_METRES
-        return self._sums(frame, coarse, above, np.empty(0))[0]
+        return self._sums(frame, coarse, viewpoint(camera), np.empty(0))[0]
 
     def sightings(
         self,
@@ -206,6 +205,13 @@ class ObjectVisibility:
     def _cloud_angle(self, cloud: Scene, camera: Camera, width: int, height: int) -> float:
         v, u = np.nonzero(np.isfinite(self.renderer.draw(cloud, camera, width, height).depth))
         return float(_angles(u, v, width, height, camera.vertical_fov).sum())
+
+
+def viewpoint(camera: AnyCamera) -> Vector:
+    """Return the position of a camera, (3,) metres, world frame; for a map, a point far above the room."""
+    if isinstance(camera, Camera):
+        return camera.position
+    return (*camera.centre, camera.height + FAR_ABOVE_METRES)
 
 
 def cameras_around(box: OrientedBox, position: Vector) -> list[tuple[Camera, int, int]]:

@@ -25,15 +25,11 @@ FRAME_PIXELS = 48  # side of an image with a field of view of 90 degrees
 
 # Side of the cubes in which surface is counted, so that near walls do not outweigh distant rooms.
 PATCH_METRES = 0.15
-
 # Surface this close to the ceiling is ignored, because no question is about it.
 CEILING_METRES = 0.15
-
 # Surface at least this far above the ceiling belongs to another storey and counts.
 STOREY_METRES = 1.8
-
 INNER_SHARE = 0.95  # fraction of the field of view that counts as shown
-
 QUARTER_YAWS_DEGREES = (0.0, 90.0, 180.0, -90.0)
 
 
@@ -42,10 +38,8 @@ class Surroundings:
     """The surface visible around one place, in the world frame."""
 
     position: Vector
-    points: FloatArray
-    """Surface points, (n, 3), in metres."""
-    angles: FloatArray
-    """Solid angle of each point, (n,), in steradians."""
+    points: FloatArray  # (n, 3) metres
+    angles: FloatArray  # solid angle of each point, (n,) steradians
 
 
 def look_around(
@@ -71,12 +65,9 @@ def look_around(
 class Frustums:
     """The frustums of cameras with the same field of view, without the edges of the image."""
 
-    axes: NDArray[np.float32]
-    """Right, down and forward axis of each of k cameras, (3, k, 3)."""
-    across: float
-    """Tangent of half the horizontal field of view."""
-    upwards: float
-    """Tangent of half the vertical field of view."""
+    axes: NDArray[np.float32]  # right, down and forward axis of each of k cameras, (3, k, 3)
+    across: float  # tangent of half the horizontal field of view
+    upwards: float  # tangent of half the vertical field of view
 
     @classmethod
     def of(cls, cameras: Sequence[Camera], size: tuple[int, int]) -> Frustums:

@@ -34,8 +34,8 @@ from render_agent.visibility.measurement import (
     camera_under,
     objects_at,
     scene_objects,
-    viewpoint,
 )
+from render_agent.visibility.object_visibility import viewpoint
 from render_agent.visibility.room_visibility import RoomVisibility
 from render_agent_lab.expert.policy import Expert, expert
 

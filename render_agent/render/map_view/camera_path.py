@@ -197,18 +197,19 @@ class _Shapes:
         """Draw the wedges, then the path, then the outlines, then the discs."""
         for stop in stops:
             self.pen.polygon(self.wedge(stop, stops), fill=(*_shade(stop, stops), 90))
-        self.line([stop.place for stop in stops], RECENT, 2, halo=4.5)
+        if len(stops) > 1:
+            self.line([self.to_layer(stop.place) for stop in stops], RECENT, 2, 4.5)
         for stop in stops:
             is_last = stop is stops[-1]
             edge = self.wedge(stop, stops)
-            self.stroke(
-                edge, _shade(stop, stops), 2.6 if is_last else 1.6, halo=5 if is_last else 3.4
-            )
+            width, halo = (2.6, 5) if is_last else (1.6, 3.4)
+            self.line([*edge, *edge[:2]], _shade(stop, stops), width, halo)
         for mark in reversed(marks):
             shade = _shade(mark.stops[-1], stops)
             if mark.spot != mark.place:
-                self.line([mark.place, mark.spot], INK, 1.2, halo=3)
-                self.disc(mark.place, 3, INK)
+                place = self.to_layer(mark.place)
+                self.line([place, self.to_layer(mark.spot)], INK, 1.2, 3)
+                self.pen.circle(place, 3 * self.scale, fill=(*INK, 255))
             self.pill(mark, shade)
 
     def to_layer(self, pixel: Pixel) -> Pixel:
@@ -227,27 +228,12 @@ class _Shapes:
         arc = [(u + reach * math.cos(a), v - reach * math.sin(a)) for a in angles]
         return [(u, v), *arc]
 
-    def stroke(self, corners: list[Pixel], colour: Colour, width: float, *, halo: float) -> None:
-        """Draw a closed line on the layer with a white outline."""
-        outline = [*corners, *corners[:2]]
-        for shade, wide in ((PAPER, halo), (colour, width)):
-            self.pen.line(
-                outline, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
-            )
-
-    def line(self, places: Sequence[Pixel], colour: Colour, width: float, *, halo: float) -> None:
-        """Draw an open line through pixels of the image with a white outline."""
-        if len(places) < 2:
-            return
-        corners = [self.to_layer(place) for place in places]
+    def line(self, corners: list[Pixel], colour: Colour, width: float, halo: float) -> None:
+        """Draw a line through pixels of the layer with a white outline."""
         for shade, wide in ((PAPER, halo), (colour, width)):
             self.pen.line(
                 corners, fill=(*shade, 255), width=round(wide * self.scale), joint="curve"
             )
-
-    def disc(self, pixel: Pixel, radius: float, colour: Colour) -> None:
-        """Draw a dot at a pixel of the image."""
-        self.pen.circle(self.to_layer(pixel), radius * self.scale, fill=(*colour, 255))
 
     def pill(self, mark: Mark, colour: Colour) -> None:
         """Draw the background of a mark's numbers, with a white outline."""

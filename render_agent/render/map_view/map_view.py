@@ -173,12 +173,9 @@ def _ticks(camera: MapCamera, plot: PlotArea, size: tuple[int, int]) -> tuple[Ti
     x_ticks, y_ticks = (
         np.arange(math.ceil(low / step), math.ceil(high / step)) * step for low, high in (x, y)
     )
-    zeros = np.zeros(max(len(x_ticks), len(y_ticks)))
-    u = camera.project(np.column_stack([x_ticks, *[zeros[: len(x_ticks)]] * 2]), width, height)[0]
-    v = camera.project(
-        np.column_stack([zeros[: len(y_ticks)], y_ticks, zeros[: len(y_ticks)]]), width, height
-    )[0]
-    return _axis(x_ticks, u[:, 0]), _axis(y_ticks, v[:, 1]), step
+    columns = (x_ticks - camera.centre[0]) / scale + width / 2
+    rows = height / 2 - (y_ticks - camera.centre[1]) / scale
+    return _axis(x_ticks, columns), _axis(y_ticks, rows), step
 
 
 def _axis(metres: NDArray[np.float64], pixels: NDArray[np.float64]) -> Ticks:

@@ -114,12 +114,11 @@ def _splat_radii(
     Scans are dense near the scanner and sparse far from it, so each block has its own radius. Other blocks limit the
     radius of blocks with only stray points.
     """
-    if points.shape[1] <= NEIGHBOUR:
-        return np.full(len(starts) - 1, FALLBACK_METRES)
-    distances = _block_spacings(points, starts, boxes)
+    has_neighbours = points.shape[1] > NEIGHBOUR
+    distances = _block_spacings(points, starts, boxes) if has_neighbours else np.zeros(len(boxes))
     valid = distances[distances > 0]
     if not len(valid):
-        return np.full(len(starts) - 1, FALLBACK_METRES)
+        return np.full(len(boxes), FALLBACK_METRES)
     middle = float(np.median(valid))
     max_radius = max(SPREAD_RATIO * middle, min(FAR_RATIO * middle, FAR_METRES))
     radii: FloatArray = RADIUS_SPACINGS * np.clip(distances, middle / SPREAD_RATIO, max_radius)

@@ -86,7 +86,13 @@ def texturing(
         np.array(
             [[WRAPS[way] for way in part.wrap] for part in textured_materials], np.int64
         ).reshape(-1, 2),
-        np.array([alpha_cutoff(part) for part in textured_materials], np.float64),
+        np.array(
+            [
+                NO_HOLES if part.alpha_cutoff is None else 255 * part.alpha_cutoff
+                for part in textured_materials
+            ],
+            np.float64,
+        ),
         LIGHT_OF_LEVEL,
         LEVEL_OF_LIGHT,
     )
@@ -99,11 +105,6 @@ def _with_margin(level: NDArray[np.uint8], material: Material) -> NDArray[np.uin
         margin = [(int(axis == side),) * 2 for side in (0, 1)]
         texels = np.pad(texels, margin, "wrap" if way == "repeat" else "edge")
     return texels
-
-
-def alpha_cutoff(material: Material) -> float:
-    """Return the alpha, 0 to 255, below which a texel is a hole; NO_HOLES for materials without holes."""
-    return NO_HOLES if material.alpha_cutoff is None else 255 * material.alpha_cutoff
 
 
 def mip_levels(material: Material) -> list[NDArray[np.uint8]]:

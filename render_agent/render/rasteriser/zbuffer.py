@@ -190,9 +190,10 @@ def _clip(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
 
 @kernel
 def _append_clipped(
-    corners: Any, near: Any, perspective: Any, polygon: Any, face: Any, triangles: Any, owners: Any, count: Any
+    corners: Any, near: Any, perspective: Any, face: Any, triangles: Any, owners: Any, count: Any
 ) -> Any:  # fmt: skip
     """Append the part of a face that is beyond the near plane to `triangles`; return their new number."""
+    polygon = np.empty((4, 3))
     for third in range(2, _clip(corners, near, perspective, polygon)):
         for axis in range(3):
             triangles[X0 + axis, count] = polygon[0, axis]
@@ -388,7 +389,6 @@ def draw_faces(
     top, bottom, width = np.float64(first_row), np.float64(last_row), np.float64(keys.shape[1])
     local, pixels = np.empty((3, 3 * block_size)), np.empty(3 * block_size, np.int64)
     covering, cut = np.empty((2, block_size), np.int32)
-    polygon = np.empty((4, 3))
     owners, selected = np.empty((2, 2 * block_size), np.int32)
     triangles = np.empty((18, 2 * block_size + PADDING))
     spans = np.empty((3, 2 * block_size + PADDING))
@@ -408,9 +408,7 @@ def draw_faces(
         )
         for face in cut[:num_cut]:
             corners = homogeneous_corners(vertices, faces, face, matrix)
-            count = _append_clipped(
-                corners, near, perspective, polygon, face, triangles, owners, count
-            )
+            count = _append_clipped(corners, near, perspective, face, triangles, owners, count)
         _set_up(triangles, count, top, bottom)
         _fill(
             triangles, owners, count, spans, selected, order, keys, nearest,
@@ -445,11 +443,11 @@ def cover(
     """Mark the pixels, (H, W) bool, that the given faces of a mesh cover in perspective, ignoring holes in textures."""
     mask[:] = False
     height, width = mask.shape
-    polygon, owner = np.empty((4, 3)), np.empty(2, np.int32)
+    owner = np.empty(2, np.int32)
     triangles, spans = np.empty((18, 2)), np.empty((3, 2))
     for face in face_indices:
         corners = homogeneous_corners(vertices, faces, face, matrix)
-        count = _append_clipped(corners, near, True, polygon, face, triangles, owner, 0)
+        count = _append_clipped(corners, near, True, face, triangles, owner, 0)
         _set_up(triangles, count, 0.0, np.float64(height))
         offset = 0
         while count:
