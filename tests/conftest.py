@@ -9,6 +9,7 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 
 import pytest
@@ -102,30 +103,40 @@ def share_certificates():
         yield
 
 
-def compute_once(function, arrays_of, others_of):
-    """Return `function` of scans or scenes, computed once per content; splats are computed each time."""
-    results = {}
+def compute_once(function, key_of):
+    """Return `function` of a scan or scene and other arguments, computed once per key; splats are computed each time."""
+    results, lock = {}, Lock()
 
-    def shared(scan):
+    def shared(scan, *args):
         if scan.gaussians is not None:
-            return function(scan)
-        contents = (None if array is None else array.tobytes() for array in arrays_of(scan))
-        key = *map(hash, contents), *others_of(scan)
-        if key not in results:
-            if len(results) == MAX_SPACES:
-                del results[next(iter(results))]
-            results[key] = function(scan)
-        return results[key]
+            return function(scan, *args)
+        key = key_of(scan, *args)
+        result = results.get(key)
+        if result is None:
+            result = function(scan, *args)
+            with lock:  # runs load and draw in threads
+                if len(results) >= MAX_SPACES:
+                    del results[next(iter(results))]
+                results[key] = result
+        return result
 
     return shared
 
 
+def contents(scan):
+    """Return what identifies the geometry of a scan or scene."""
+    return tuple(
+        None if part is None else hash(part.tobytes()) for part in (scan.points, scan.faces)
+    )
+
+
 @pytest.fixture(scope="session", autouse=True)
 def share_rooms():
-    """Load the bundled rooms once, and measure equal scans and build their free space once: half of the time of most runs."""
+    """Load the bundled rooms once, and measure equal scans once: half of the time of most runs."""
     from render_agent.scans.formats import load
     from render_agent.scans.free_space.free_space import FreeSpace
     from render_agent.tasks.rooms import BUNDLED
+    from render_agent.visibility.coverage import Surface
 
     load_scene, folder = load.load_scene, BUNDLED.resolve()
     load_once = cache(load_scene)
@@ -134,18 +145,18 @@ def share_rooms():
         is_bundled = Path(path).resolve().parent == folder
         return (load_once if is_bundled else load_scene)(path, *args, **kwargs)
 
-    extents = compute_once(
-        load.measure_extent, lambda scan: (scan.points, scan.faces), lambda scan: ()
-    )
-    spaces = compute_once(
-        FreeSpace.of,
-        lambda scene: (scene.points, scene.faces, scene.bounds),
-        lambda scene: (scene.floor, scene.ceiling, scene.mirrored_at),
-    )
+    def room_key(scene):
+        bounds = scene.bounds.tobytes()
+        return contents(scene), bounds, scene.floor, scene.ceiling, scene.mirrored_at
+
+    def surface_key(scene, space, renderer):
+        return room_key(scene), space, type(renderer)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "load_scene", load_shared)
-        patch.setattr(load, "measure_extent", extents)
-        patch.setattr(FreeSpace, "of", spaces)
+        patch.setattr(load, "measure_extent", compute_once(load.measure_extent, contents))
+        patch.setattr(FreeSpace, "of", compute_once(FreeSpace.of, room_key))
+        patch.setattr(Surface, "of", compute_once(Surface.of, surface_key))
         yield
 
 
