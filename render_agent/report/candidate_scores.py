@@ -57,16 +57,16 @@ def candidate_scores(evidence: Evidence) -> list[CandidateScore]:
     fused_scores = dict(zip(evidence.weighed, evidence.fused, strict=False))
     result = []
     for candidate in evidence.candidates:
-        number = candidate.number
-        row = rows.get(number)
+        number, is_scored = candidate.number, candidate.number in rows
+        row, judgements = rows.get(number, 0), evidence.judgements if is_scored else ()
         result.append(
             CandidateScore(
                 candidate,
                 chosen=number == evidence.chosen,
-                scores=() if row is None else _scores(evidence, row),
+                scores=tuple(scores[row] for part in judgements for scores in part.scores),
                 fused=fused_scores.get(number),
-                reasons=() if row is None else _reasons(evidence, row),
-                why=_why_unscored(candidate) if row is None and rows else None,
+                reasons=tuple((j.verifier, j.reasons[row]) for j in judgements if j.reasons[row]),
+                why=_why_unscored(candidate) if rows and not is_scored else None,
             )
         )
     return result
@@ -97,18 +97,6 @@ def explain_choice(evidence: Evidence) -> str:
     if moving < 2:
         return f"Only one of {count} replies continues; nothing to compare."
     return f"Last turn; none of the {count} replies was scored."
-
-
-def _scores(evidence: Evidence, row: int) -> tuple[float | None, ...]:
-    return tuple(scores[row] for judgement in evidence.judgements for scores in judgement.scores)
-
-
-def _reasons(evidence: Evidence, row: int) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (judgement.verifier, judgement.reasons[row])
-        for judgement in evidence.judgements
-        if judgement.reasons[row]
-    )
 
 
 def _why_unscored(candidate: Candidate) -> str:

@@ -28,7 +28,7 @@ from render_agent.dialogue.moves import Outcome
 from render_agent.dialogue.state import STATUS_LABELS
 from render_agent.options import OPTIONS
 from render_agent.parts.beliefs.belief_figures import LABELS as BELIEF_LABELS
-from render_agent.report.answering.answering_part import AnsweringPart
+from render_agent.report.answering.answering_page import AnsweringPart
 from render_agent.report.diagnosis.model import Cause
 from render_agent.report.result_rows import QUESTION_COLUMNS
 from render_agent.runs.runner import start_run

@@ -1,4 +1,4 @@
-"""Page *Answers during the dialogue*: any-time score, changed answers, search for evidence, calibration, instruments."""
+"""Page and report part *Answers over turns*: any-time score, changed answers, search for evidence, calibration, instruments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from render_agent.report.pages.plots import palette
 from render_agent.report.pages.plots.run_plots import Plot, interval_note, write_plots
 from render_agent.report.pages.plots.svg import draw_svg, label_curve_axes, legend
 from render_agent.report.pages.report_page import ReportPage
+from render_agent.report.report_part import ReportPart
 from render_agent.report.sentences.contrasts import describe_difference
 from render_agent.runs.read import RunData
-from render_agent.score.dialogues.answering import LABELS, answering_terms, answers_by_turn
+from render_agent.score.dialogues.answering import (
+    LABELS,
+    answering_terms,
+    answers_by_turn,
+    compare_answering,
+)
 from render_agent.score.dialogues.instruments import LABELS as INSTRUMENTS
 from render_agent.score.intervals import add_holm
 from render_agent.score.tables import figure, interval_cell
@@ -25,7 +31,7 @@ from render_agent.score.terms import Term, estimate_terms, summarize_terms
 class AnsweringPage(ReportPage):
     """How the answers of a run developed over its turns."""
 
-    title = "Answers during the dialogue"
+    title = "Answers over turns"
     description = "Score after each turn, changed answers, search for evidence"
     template = Path(__file__).with_name("templates") / "answering.html"
 
@@ -44,7 +50,7 @@ class AnsweringPage(ReportPage):
         evidence = {name: summarize_terms(entries) for name, entries in terms.items()}
         entries = {**answering, **evidence, **instruments}
         plots = [plot_turns(answering), *plot_reliability(answering)] if answering else []
-        write_plots(folder, plots)
+        write_plots(folder, *plots)
         return {
             "plots": plots,
             "sentences": tested_sentences(answering_terms(answers_by_turn(run.states))),
@@ -54,6 +60,19 @@ class AnsweringPage(ReportPage):
                 if (entry := entries.get(name)) is not None
             ],
         }
+
+
+class AnsweringPart(ReportPart):
+    """Any-time scores, changes, calibration and, on pages, the search for evidence."""
+
+    comparison_title = AnsweringPage.title
+    labels = LABELS | EVIDENCE
+
+    def compare(self, a: RunData, b: RunData) -> Mapping[str, dict[str, Any]]:
+        """Return the differences over the questions that both runs have scored; empty if all dialogues have one turn
+        without a confidence.
+        """
+        return compare_answering(a.states, b.states)
 
 
 def tested_sentences(terms: Mapping[str, Sequence[Term]]) -> list[str]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from string import ascii_uppercase as LETTERS
 from typing import Any
 
 import numpy as np
 
 from render_agent.dialogue.state import QuestionState
 from render_agent.report.diagnosis.cause import first_clear_turns
+from render_agent.report.diagnosis.diagnose import diagnose_run
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.diagnosis.sufficiency import first_shown, saw_all_objects
+from render_agent.report.sentences.contrasts import describe_difference
+from render_agent.runs.read import RunData
 from render_agent.scans.camera import Camera
 from render_agent.score.dialogues.answering import answers_by_turn
-from render_agent.score.intervals import ratio
-from render_agent.score.terms import Term
+from render_agent.score.intervals import add_holm, ratio
+from render_agent.score.tables import format_signed
+from render_agent.score.terms import Term, compare_terms
+from render_agent.util.display import count_noun
 
 # An object seen from a direction that differs by more than this from all earlier ones shows another side.
 OTHER_SIDE_DEGREES = 45.0
@@ -114,3 +120,31 @@ def commitment_cost(
         return None
     interval, p = estimate.interval_and_p()
     return {"value": 100 * float(estimate.mean), "interval": interval, "p": p, "n": len(costs)}
+
+
+def compare_evidence(runs: Sequence[RunData], pairs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Add figures to the pairs whose models explore; return sentences about premature answers.
+
+    Only the pages of a comparison have them, because they need the visibility in all views.
+    """
+    sentences = []
+    for letter, run, pair in zip(LETTERS[1:], runs[1:], pairs, strict=False):
+        if "answering" not in pair or not (runs[0].parts.free and run.parts.free):
+            continue
+        answered = [answers_by_turn(side.states).keys() for side in (runs[0], run)]
+        shared = answered[0] & answered[1]
+        sides = [
+            ([s for s in side.states if s.id in shared], diagnose_run(side), side.config.image_size)
+            for side in (runs[0], run)
+        ]
+        in_a, in_b = (evidence_terms(*side) for side in sides)
+        entries = {name: compare_terms(in_a[name], in_b[name]) for name in in_a}
+        pair["answering"].update({name: entry for name, entry in entries.items() if entry})
+        if cost := commitment_cost(sides):
+            sentences.append(
+                f"On questions that only one of {LETTERS[0]} and {letter} answered before all named objects were seen, the"
+                f" early answers score {format_signed(-cost['value'])} points ({count_noun(cost['n'], 'question')};"
+                f" {describe_difference(cost['p'])})."
+            )
+    add_holm([entry for pair in pairs for entry in pair.get("answering", {}).values()])
+    return sentences

@@ -19,36 +19,25 @@ HIGH_SCORE, LOW_SCORE = "score at least 50 %", "score below 50 %"
 
 
 class Cause(StrEnum):
-    """Why an answer scores high or low, according to the log, the object boxes of the scene, and report parts."""
+    """Why an answer scores high or low, according to the log, the object boxes of the scene, and report parts.
+
+    `sentences/labels.py` explains each.
+    """
 
     RIGHT = "right"
-    """The answer scores at least 0.5."""
     STOPPED_EARLY = "stopped early"
-    """The model finished with turns left before every named object had been clearly seen."""
     NEVER_LOOKED = "never looked"
-    """All turns were used without clearly seeing every named object."""
-    MISJUDGED = "misjudged"
-    """Every named object was seen clearly, but the answer is wrong. Better views might still have helped; the path
-    between two places, for example, has no box.
-    """
+    MISJUDGED = (
+        "misjudged"  # better views might still have helped: the path between places has no box
+    )
     PERCEPTION = "perception"
-    """Misjudged: a clearly seen object never appeared on the model's map, or had a wrong position or size."""
     MEMORY = "memory"
-    """Misjudged: an earlier map contained the object or was correct, but the last one did not."""
     REASONING = "reasoning"
-    """The last map implies the right answer, but the model gave a different one."""
     FORM = "form"
-    """The answer is right, but not in the form that VSI-Bench's script reads."""
     NO_ANSWER = "no answer"
-    """No answer could be parsed."""
     ERROR = "error"
-    """The question failed or its scan is missing, which says nothing about the model."""
-    UNKNOWN = "unknown"
-    """The answer is wrong, but the relevant objects have no boxes. Includes appearance order, which depends on the
-    video rather than the scan.
-    """
+    UNKNOWN = "unknown"  # includes appearance order, which depends on the video, not on the scan
     OPEN = "open"
-    """Not finished, or no ground truth."""
 
     @property
     def label(self) -> str:

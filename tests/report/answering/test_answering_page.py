@@ -1,4 +1,4 @@
-"""The page *Answers during the dialogue*, and its figures in a comparison."""
+"""The page *Answers over turns*, and its figures in a comparison."""
 
 import json
 
@@ -6,7 +6,7 @@ from factories.reports import build_index
 from factories.runs import play
 
 from render_agent.engines.scripted import ScriptedEngine
-from render_agent.report.answering.compare_evidence import compare_evidence
+from render_agent.report.answering.evidence import compare_evidence
 from render_agent.report.comparison.compare_runs import compare_runs
 from render_agent.report.pages.comparison.comparison_page import write_comparison
 from render_agent.runs.read import RunData
@@ -65,7 +65,7 @@ def test_comparison_has_evidence_and_the_cost_of_premature_answers(tmp_path):
     entry = pairs[0]["answering"]["premature"]
     number = entry["n"]
     assert entry["a"] > entry["b"] == 0  # an answer in the last turn is not premature
-    assert "Answers during the dialogue" in page
+    assert "Answers over turns" in page
     runs[1].dialogues[0].fail("the server is lost")
     compare_evidence(runs, pairs)
     assert pairs[0]["answering"]["premature"]["n"] == number - 1  # both runs without it

@@ -12,17 +12,14 @@ from string import ascii_uppercase as LETTERS
 from typing import Any
 from urllib.parse import quote
 
-from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RunLogError, UsageError, os_errors
-from render_agent.report.answering.compare_evidence import compare_evidence
+from render_agent.report.answering.evidence import compare_evidence
 from render_agent.report.comparison.compare_runs import compared_figures
 from render_agent.report.comparison.comparison_table import FORMATS, table_cells
 from render_agent.report.diagnosis.diagnose import diagnose_run
-from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.build import REPORT
 from render_agent.report.pages.comparison.changes import AnswerChange, changed_questions
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
-from render_agent.report.pages.maps.target_marks import target_path
 from render_agent.report.pages.page import (
     banners,
     copy_assets,
@@ -38,7 +35,7 @@ from render_agent.report.pages.plots.run_plots import (
     write_plots,
 )
 from render_agent.report.pages.plots.svg import Dots, draw_dots, series_style
-from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.report.pages.question.question_view import QuestionView, question_view
 from render_agent.report.pages.table import table_script
 from render_agent.report.sentences.facts import cost_fact, facts_line, request_facts
 from render_agent.report.sentences.verdicts import (
@@ -81,15 +78,15 @@ def write_comparison(
     if len(runs) > MAX_RUNS:
         raise UsageError(f"cannot compare {len(runs)} runs: the maximum is {MAX_RUNS}")
     changes = changed_questions(runs)
-    warnings: list[Sequence[str]] = [(), *(pair["warnings"] for pair in pairs)]
-    variables = _frame(runs, warnings)
+    variables = _frame(runs, pairs)
     with os_errors(RunLogError, f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         copy_assets(folder)
         evidence = compare_evidence(runs, pairs) if diagnose else []
-        drawn_plots = (plot_differences(runs, pairs), _plot_images(pairs))
-        plots = [plot for plot in drawn_plots if plot is not None]
-        write_plots(folder, plots)
+        curves = [pair["score_by_images"]["b"] for pair in pairs]
+        curves.insert(0, pairs[0]["score_by_images"]["a"])
+        images = plot_images(dict(zip(LETTERS, curves, strict=False)))
+        plots = write_plots(folder, plot_differences(runs, pairs), images)
         options = _options(pairs)
         _write_changed(runs, changes, options, variables, folder, diagnose=diagnose)
         (folder / "questions.js").write_bytes(table_script(_rows(changes)))
@@ -104,7 +101,9 @@ def write_comparison(
                     "page": _own_page(run, "index.html", folder),
                     "questions": len(run.dialogues),
                     "scored": headline(run.results).n,
-                    "took": _took(run),
+                    "took": describe_cost(work)
+                    if (work := run.results["totals"]["per_question"])
+                    else "–",
                 }
                 for run, letter in zip(runs, LETTERS, strict=False)
             ],
@@ -124,7 +123,10 @@ def write_comparison(
             tests=_tests(pairs),
             plots=plots,
             changes=[(change, page_of(change.question.id)) for change in changes],
-            choices=_choices(changes),
+            choices={  # value of each filter -> number of questions
+                "outcome": sorted(Counter(change.change for change in changes).items()),
+                "type": sorted(Counter(change.first.type for change in changes).items()),
+            },
             type_label=type_label,
         )
     return folder / "index.html"
@@ -136,12 +138,12 @@ def comparison_folder(runs: Sequence[Path]) -> Path:
     return runs[0].parent / "compare" / (name if len(name) <= 120 else safe_name(name))
 
 
-def _frame(runs: Sequence[RunData], warnings: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _frame(runs: Sequence[RunData], pairs: Pairs) -> dict[str, Any]:
     """Return the variables of `base.html`, except `root`."""
     not_comparable = [
         f"NOT COMPARABLE, {letter}: {warning}"
-        for letter, run_warnings in zip(LETTERS, warnings, strict=False)
-        for warning in run_warnings
+        for letter, pair in zip(LETTERS[1:], pairs, strict=False)
+        for warning in pair["warnings"]
     ]
     return {
         "name": " vs. ".join(run.name for run in runs),
@@ -160,12 +162,6 @@ def _head(run: RunData, letter: str) -> dict[str, Any]:
     if parts.agent.chooses:
         words.append(parts.agent_words)
     return {"letter": letter, "name": run.name, "what": ", ".join(words), "facts": facts}
-
-
-def _took(run: RunData) -> str:
-    """Describe the mean cost per question."""
-    work = run.results["totals"]["per_question"]
-    return describe_cost(work) if work else "–"
 
 
 def _write_changed(
@@ -195,18 +191,15 @@ def _write_changed(
         ]
         for change in track(changes, "writing pages"):
             name = change.question.id
-            sides = [
-                _side(
-                    run,
-                    letter,
-                    _question(run, run_states.get(name), run_diagnoses, run_plans),
-                    folder,
-                )
-                | {"differing": differing}
-                for run, letter, run_states, run_diagnoses, run_plans, differing in zip(
-                    runs, LETTERS, states, diagnoses, plans, texts, strict=False
-                )
-            ]
+            sides = []
+            for run, letter, run_states, run_diagnoses, run_plans, differing in zip(
+                runs, LETTERS, states, diagnoses, plans, texts, strict=False
+            ):
+                q = None
+                if (state := run_states.get(name)) is not None:
+                    diagnosis = run_diagnoses.get(name)
+                    q = question_view(state, run.rows[name], diagnosis, run_plans, run.parts)
+                sides.append(_side(run, letter, q, folder) | {"differing": differing})
             turns = (side["q"].state.turns if side["q"] else () for side in sides)
             before, after = adjacent[name]
             write_page(
@@ -220,21 +213,6 @@ def _write_changed(
                 before=before,
                 after=after,
             )
-
-
-def _question(
-    run: RunData,
-    state: QuestionState | None,
-    diagnoses: Mapping[str, Diagnosis],
-    plans: FloorPlanCache,
-) -> QuestionView | None:
-    """Return the template data of a question in one run; None if the run does not have it."""
-    if state is None:
-        return None
-    diagnosis = diagnoses.get(state.id)
-    plan = plans.of(state, diagnosis)
-    target = target_path(state, run.scenes, run.config.image_size, run.config.field_of_view)
-    return QuestionView(state, run.rows[state.id], diagnosis, plan, run.parts, target)
 
 
 def _side(run: RunData, letter: str, q: QuestionView | None, folder: Path) -> dict[str, Any]:
@@ -307,12 +285,6 @@ def plot_differences(runs: Sequence[RunData], pairs: Pairs) -> Plot | None:
         svg,
         f"Over the questions that both runs have scored; values above zero are better than {reference}. {interval_note()}",
     )
-
-
-def _plot_images(pairs: Pairs) -> Plot | None:
-    """Plot the score of each run by images seen."""
-    curves = [pairs[0]["score_by_images"]["a"], *(pair["score_by_images"]["b"] for pair in pairs)]
-    return plot_images(dict(zip(LETTERS, curves, strict=False)))
 
 
 def _table(runs: Sequence[RunData], pairs: Pairs) -> list[dict[str, Any]]:
@@ -392,14 +364,6 @@ def _figures(pairs: Pairs) -> dict[str, list[tuple[str, str, list[str]]]]:
         for key, (title, labels) in compared_figures().items()
     }
     return {title: rows for title, rows in tables.items() if rows}
-
-
-def _choices(changes: Sequence[AnswerChange]) -> dict[str, list[tuple[str, int]]]:
-    """Return the values of each filter with the number of matching questions."""
-    return {
-        "outcome": sorted(Counter(change.change for change in changes).items()),
-        "type": sorted(Counter(change.first.type for change in changes).items()),
-    }
 
 
 def _rows(changes: Sequence[AnswerChange]) -> list[dict[str, Any]]:

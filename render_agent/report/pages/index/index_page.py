@@ -54,7 +54,7 @@ def write_index(run: RunData, diagnoses: Mapping[str, Diagnosis], folder: Path) 
     """Write the index page, the pages that it links to, the plots and `questions.js`."""
     rows = table_rows(run, diagnoses)
     lead, plots = plot_scores(run.results), run_plots(run, diagnoses)
-    write_plots(folder, [*([lead] if lead else []), *plots])
+    write_plots(folder, lead, *plots)
     (folder / "questions.js").write_bytes(table_script(rows, COLUMNS))
     pages = write_linked_pages(run, diagnoses, folder)
     write_page(
@@ -97,7 +97,7 @@ def write_linked_pages(
 
 def describe_run(run: RunData) -> list[tuple[str, str]]:
     """Return the properties of the run as (name, value)."""
-    config, record = run.config, run.record
+    config, parts = run.config, run.parts
     scenes = {(state.question.dataset, state.question.scene) for state in run.states}
     width, height = config.image_size
     benchmark = [
@@ -110,21 +110,17 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
         *(benchmark if config.batch else []),
         (
             "Views",
-            f"{config.views}, {config.image_stress}"
-            if run.parts.image_stress.note
-            else config.views,
+            f"{config.views}, {config.image_stress}" if parts.image_stress.note else config.views,
         ),
+        *([("Agent", parts.agent_words)] if parts.agent.chooses else []),
+        *([("Tools", config.tools)] if parts.toolset.note else []),
         ("Turns", _turns(config)),
         ("Images", f"{width} × {height} pixels, {config.field_of_view:g}° field of view"),
         *request_facts(config, run.results).items(),
     ]
-    if run.parts.toolset.note:
-        facts.insert(5, ("Tools", config.tools))
-    if run.parts.agent.chooses:
-        facts.insert(5, ("Agent", run.parts.agent_words))
     for part in report_parts().values():
         facts += part.facts(config).items()
-    facts += cost_fact(run.parts, run.results).items()
+    facts += cost_fact(parts, run.results).items()
     if work := run.results["totals"]["per_question"]:
         facts.append(("Mean per question", describe_cost(work)))
     if elapsed := sum(elapsed_by_turn(run.dialogues)):
@@ -137,7 +133,7 @@ def describe_run(run: RunData) -> list[tuple[str, str]]:
                 f"{half['seen']:.1f} points between two runs of these questions (power 80 %, correlation 0.5)",
             )
         )
-    if commit := record.get("commit"):
+    if commit := run.record.get("commit"):
         facts.append(("Commit", str(commit)[:12]))
     return facts
 

@@ -92,7 +92,7 @@ class PairsPage(ReportPage):
             return None
         pairs = find_shown_pairs(run.dialogues)
         plot = plot_reactions(causal)
-        write_plots(folder, [plot] if plot else [])
+        write_plots(folder, plot)
         order = list(VERDICTS)
         return {
             "plot": plot,

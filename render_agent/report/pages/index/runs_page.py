@@ -24,6 +24,8 @@ TEMPLATE = "runs.html"
 
 SWEEP_PLOT = "scores.svg"  # in the folder of a sweep
 
+STAMPS = {"complete": None, "partial": "PARTIAL"}  # other statuses are their own stamp
+
 OWN_FILE = "assets/report.css"  # a folder without it is not one that this program wrote
 
 
@@ -64,7 +66,7 @@ def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
         row |= {
             "run": escape_name(row["run"]),
             "differing": options,
-            "stamp": None if row["status"] == "complete" else _stamp(row["status"]),
+            "stamp": STAMPS.get(row["status"], row["status"]),
             "interval": interval(row["interval"]),
             "link": f"../{quote(fsencode(path.name), safe='')}/{REPORT}/index.html"
             if is_readable and links(path)
@@ -83,7 +85,3 @@ def page_values(output: Path, links: Callable[[Path], bool]) -> dict[str, Any]:
         "plot": None,
         "score_names": SCORE_NAMES,
     }
-
-
-def _stamp(status: str) -> str:
-    return "PARTIAL" if status == "partial" else status

@@ -11,13 +11,14 @@ import numpy as np
 from PIL import Image
 
 from render_agent.dialogue.question import Question
-from render_agent.dialogue.state import QuestionState, SceneSource
+from render_agent.dialogue.state import QuestionState
 from render_agent.errors import RenderError, SceneError
 from render_agent.render.make_renderer import make_renderer
 from render_agent.render.map_view.map_view import FloorPlan, TopView, frame_room
 from render_agent.render.map_view.overlay import PlotArea
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.view3d.scene_file import scene_file_path, scene_script
+from render_agent.scans.cache import SceneCache
 from render_agent.scans.camera import Camera, MapCamera, Vector
 from render_agent.views.image_store import safe_name
 
@@ -55,7 +56,7 @@ class FloorPlanCache:
     def __init__(
         self,
         folder: Path,
-        scenes: SceneSource,
+        scenes: SceneCache,
         # the questions of the run in order; the first pose in a scene determines the storey
         states: Sequence[QuestionState],
     ) -> None:

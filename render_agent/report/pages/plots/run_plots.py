@@ -100,11 +100,13 @@ def run_plots(run: RunData, diagnoses: Diagnoses) -> list[Plot]:
     return [plot for plot in plots if plot is not None]
 
 
-def write_plots(folder: Path, plots: list[Plot]) -> None:
-    """Write plots to the subfolder `plots`."""
+def write_plots(folder: Path, *plots: Plot | None) -> list[Plot]:
+    """Write plots to the subfolder `plots`; return those that are not None."""
     (folder / "plots").mkdir(exist_ok=True)
-    for plot in plots:
+    drawn = [plot for plot in plots if plot is not None]
+    for plot in drawn:
         (folder / "plots" / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
+    return drawn
 
 
 def mean_share(values: Sequence[tuple[Scene, float]]) -> Share:

@@ -19,9 +19,8 @@ from render_agent.report.diagnosis.diagnose import (
 )
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.maps.floor_plan import FloorPlanCache
-from render_agent.report.pages.maps.target_marks import target_path
 from render_agent.report.pages.page import frame, neighbours, page_of, write_page
-from render_agent.report.pages.question.question_view import QuestionView
+from render_agent.report.pages.question.question_view import question_view
 from render_agent.runs.log.row import Row
 from render_agent.runs.read import RunData
 
@@ -70,14 +69,12 @@ def write_pages(
 
 
 def _write(task: PageTask) -> dict[str, Diagnosis]:
-    scenes, config = task.parts.scenes(task.shown), task.parts.config
+    scenes = task.parts.scenes(task.shown)
     diagnoses = diagnose_scene(task, scenes)
     is_index = "alone" in task.frame
     with closing(FloorPlanCache(task.folder, scenes, task.states)) as plans:
         for state in task.states:
-            diagnosis = diagnoses.get(state.id)
-            plan = plans.of(state, diagnosis)
-            target = target_path(state, scenes, config.image_size, config.field_of_view)
+            row, diagnosis = task.rows[state.id], diagnoses.get(state.id)
             before, after = task.adjacent[state.id]
             file, root = ("index.html", "") if is_index else (page_of(state.id), "../")
             write_page(
@@ -86,7 +83,7 @@ def _write(task: PageTask) -> dict[str, Diagnosis]:
                 task.frame,
                 root=root,
                 images=f"{root}../",
-                q=QuestionView(state, task.rows[state.id], diagnosis, plan, task.parts, target),
+                q=question_view(state, row, diagnosis, plans, task.parts),
                 before=before,
                 after=after,
             )

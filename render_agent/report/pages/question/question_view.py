@@ -32,7 +32,7 @@ from render_agent.report.diagnosis.model import (
     group_name,
     name_of,
 )
-from render_agent.report.pages.maps.floor_plan import ScenePlan
+from render_agent.report.pages.maps.floor_plan import FloorPlanCache, ScenePlan
 from render_agent.report.pages.maps.path_marks import (
     CandidateMark,
     MapMarks,
@@ -40,7 +40,12 @@ from render_agent.report.pages.maps.path_marks import (
     describe_pose,
     path_marks,
 )
-from render_agent.report.pages.maps.target_marks import TargetMarks, TargetPath, target_marks
+from render_agent.report.pages.maps.target_marks import (
+    TargetMarks,
+    TargetPath,
+    target_marks,
+    target_path,
+)
 from render_agent.report.pages.view3d.page_data import view_data
 from render_agent.report.report_part import Section, report_parts
 from render_agent.report.sentences.causes import describe_cause, explain_wrong_answer
@@ -92,7 +97,6 @@ class QuestionView:
 
     @property
     def question(self) -> Question:
-        """The question."""
         return self.state.question
 
     @property
@@ -117,12 +121,10 @@ class QuestionView:
 
     @property
     def type(self) -> str:
-        """Display name of its type."""
         return type_label(self.question.type)
 
     @property
     def status(self) -> str:
-        """Explanation of its status."""
         return STATUS_LABELS[self.state.status]
 
     @property
@@ -183,19 +185,16 @@ class QuestionView:
 
     @property
     def boxes(self) -> Sequence[NamedBox]:
-        """Boxes of the named objects."""
         return () if self.diagnosis is None else self.diagnosis.boxes
 
     @cached_property
     def marks(self) -> MapMarks | None:
-        """Overlay of the floor plan."""
         if self.plan is None:
             return None
         return path_marks(self.state, self.plan, self.size, self.diagnosis, passive=self.passive)
 
     @property
     def target_marks(self) -> TargetMarks | None:
-        """Overlay of the target on the floor plan."""
         if self.plan is None or self.target is None:
             return None
         return target_marks(self.target, self.plan, self.size)
@@ -212,7 +211,6 @@ class QuestionView:
 
     @cached_property
     def sections(self) -> list[Section]:
-        """Sections of report parts."""
         return [data for part in report_parts().values() for data in part.sections(self)]
 
     def in_3d(self, images: str) -> str | None:
@@ -368,6 +366,19 @@ class QuestionView:
         """Return (answer, number of votes), most frequent first."""
         votes = evidence.ballot.votes if evidence.ballot else ()
         return Counter("no answer" if vote is None else vote for vote in votes).most_common()
+
+
+def question_view(
+    state: QuestionState,
+    row: Row,
+    diagnosis: Diagnosis | None,
+    plans: FloorPlanCache,
+    parts: Parts,
+) -> QuestionView:
+    """Return the view of a question of a run on its floor plan."""
+    config = parts.config
+    target = target_path(state, plans.scenes, config.image_size, config.field_of_view)
+    return QuestionView(state, row, diagnosis, plans.of(state, diagnosis), parts, target)
 
 
 def _pretty(text: str) -> str | None:
