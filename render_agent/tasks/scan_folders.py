@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -73,37 +73,32 @@ def with_scans(
 
 def _places_searched(scenes: Iterable[tuple[str, str]], roots: Roots) -> str:
     """Return a sentence per data set with the paths tried for its first scene; empty without root folders."""
-    first_scenes: dict[str, str] = {}
+    paths: dict[str, tuple[str, list[Path]]] = {}
     for dataset, scene in sorted(scenes):
         if is_safe_name(scene):
-            first_scenes.setdefault(dataset, scene)
-    sentences = []
-    for dataset, scene in first_scenes.items():
-        layouts = LAYOUTS.get(dataset, ())
-        paths = [
-            str(Path(root, layout.format(id=scene)).absolute())
-            for root in roots.get(dataset, ())
-            for layout in layouts
-        ]
-        if paths:
-            sentences.append(f"Looked for {dataset} scene {scene} at {', '.join(paths)}. ")
-    return "".join(sentences)
+            paths.setdefault(dataset, (scene, [*_candidates(dataset, scene, roots)]))
+    return "".join(
+        f"Looked for {dataset} scene {scene} at {', '.join(map(str, searched))}. "
+        for dataset, (scene, searched) in paths.items()
+        if searched
+    )
 
 
 def find_scan(dataset: str, scene: str, roots: Roots) -> Path | None:
     """Return the path of a scene's scan; None if it was not found."""
     if not is_safe_name(scene):
         return None
-    layouts = LAYOUTS.get(dataset, ())
-    # Prefer meshes in any root to clouds. Do not resolve links, because companion files are next to the link.
-    paths = (
-        Path(root, layout.format(id=scene))
-        for cloud in (False, True)
-        for root in roots.get(dataset, ())
-        for layout in layouts
-        if ("pc_" in layout) is cloud
-    )
-    return next((path.absolute() for path in paths if path.is_file()), None)
+    return next((path for path in _candidates(dataset, scene, roots) if path.is_file()), None)
+
+
+def _candidates(dataset: str, scene: str, roots: Roots) -> Iterator[Path]:
+    """Yield the paths at which a scan may be: meshes in any root, then clouds."""
+    for cloud in (False, True):
+        for root in roots.get(dataset, ()):
+            for layout in LAYOUTS.get(dataset, ()):
+                if ("pc_" in layout) is cloud:
+                    # links are not resolved, because companion files are next to the link
+                    yield Path(root, layout.format(id=scene)).absolute()
 
 
 def find_in_folder(folder: Path, scene: str) -> Path | None:
