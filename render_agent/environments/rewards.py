@@ -19,7 +19,7 @@ from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Turn
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
-from render_agent.parts.beliefs.map_error import map_error
+from render_agent.parts.beliefs.scored_probe import map_error
 from render_agent.render.renderer import Renderer
 from render_agent.runs.log.row import score_of
 from render_agent.score.dialogues.reached_views import is_success

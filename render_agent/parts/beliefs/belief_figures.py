@@ -66,9 +66,11 @@ def belief_figures(
     questions = {state.id: state.question for state in states}
     probes_by_id = {s.id: probes_of(s, facts, truths) for s in states if s.question.scene in facts}
     turns = max((probes[-1].turn for probes in probes_by_id.values()), default=-1) + 1
-    final_steps = [
-        _step_at(questions[name], probes, turns) for name, probes in probes_by_id.items()
-    ]
+
+    def steps_at(turn: int) -> list[ProbeStep | None]:
+        return [_step_at(questions[name], probes, turn) for name, probes in probes_by_id.items()]
+
+    final_steps = steps_at(turns)
     by_type: dict[str, list[ProbeStep]] = defaultdict(list)
     for step in filter(None, final_steps):
         by_type[step.question.type].append(step)
@@ -77,18 +79,7 @@ def belief_figures(
         "questions": len(probes_by_id),
         "without_truth": len(states) - len(probes_by_id),
         "last": summarize_steps(final_steps),
-        "turns": [
-            {
-                "turn": turn,
-                **summarize_steps(
-                    [
-                        _step_at(questions[name], probes, turn)
-                        for name, probes in probes_by_id.items()
-                    ]
-                ),
-            }
-            for turn in range(turns)
-        ],
+        "turns": [{"turn": turn, **summarize_steps(steps_at(turn))} for turn in range(turns)],
         "types": {name: summarize_steps(steps) for name, steps in sorted(by_type.items())},
         "calibration": calibration([pair for step in final_steps if step for pair in _sure(step)]),
     }

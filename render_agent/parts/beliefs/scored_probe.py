@@ -9,7 +9,7 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.dialogue.turn import Probe, Turn
 from render_agent.parts.beliefs.map_score import MapScore, score_map
-from render_agent.parts.beliefs.matching import Boxes
+from render_agent.parts.beliefs.matching import RADIUS_METRES, Boxes
 from render_agent.parts.beliefs.own_answer import own_answer
 from render_agent.score.questions import is_scorable, score_answer
 from render_agent.tasks.ground_truth import Facts, SceneFrame, place_facts
@@ -90,3 +90,20 @@ def probes_of(
     question = state.question
     boxes, counts = named_truth(question, facts[question.scene], frame)
     return score_probes(state, boxes, counts, truths.get(state.id))
+
+
+def map_error(question: Question, turn: Turn, facts: Facts) -> float:
+    """Return the reward term of the believed map: the mean distance error of the named objects, in units of the matching
+    radius.
+    """
+    if turn.probe is None:
+        return 0.0
+    names = named_categories(question)
+    boxes = {label.lower(): group for label, group in facts.boxes.items() if label.lower() in names}
+    num_true = sum(map(len, boxes.values()))
+    if not num_true:
+        return 0.0
+    score = score_probe(question, turn, turn.probe, boxes, {}, None).score
+    pairs = () if score is None or score.matching is None else score.matching.pairs
+    num_missed = num_true - len(pairs)
+    return (sum(pair.metres for pair in pairs) / RADIUS_METRES + num_missed) / num_true

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import SCORED, QuestionState
 from render_agent.parts.counterfactual import CHANGES
 from render_agent.score.intervals import add_holm, ratio
@@ -50,10 +51,7 @@ class CounterpartPair:
     @property
     def right(self) -> tuple[bool, bool]:
         """True for each answer that is correct."""
-        original, counterpart = (
-            self.metric.is_correct(answer, truth)
-            for answer, truth in zip(self.answers, self.truths, strict=True)
-        )
+        original, counterpart = map(self.metric.is_correct, self.answers, self.truths)
         return original, counterpart
 
     @property
@@ -104,6 +102,12 @@ def causal_figures(pairs: Sequence[CounterpartPair]) -> dict[str, Any]:
     return {**pair_figures(pairs), "changes": by_change, "types": _figures_by(pairs, "type")}
 
 
+def parts_by_change(causal: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of `causal_figures` by change, preceded by the whole if there are several."""
+    changes: dict[str, Any] = causal["changes"]
+    return changes if len(changes) == 1 else {"all changes": causal, **changes}
+
+
 def _figures_by(pairs: Sequence[CounterpartPair], name: str) -> dict[str, dict[str, Any]]:
     groups: dict[str, list[CounterpartPair]] = {}
     for pair in pairs:
@@ -151,13 +155,13 @@ def _mean(scores: Any) -> float | None:
     return 100 * float(scores.mean()) if len(scores) else None
 
 
-def make_pair(original: QuestionState, counterpart: QuestionState) -> CounterpartPair | None:
-    """Pair a question with its counterpart; None if either is not done. Raises ValueError."""
-    question, change = counterpart.question, counterpart.question.change
-    if change is None:
-        raise ValueError(f"question {counterpart.id} is the counterpart of none")
+def make_pair(
+    original: QuestionState, counterpart: QuestionState, change: Change
+) -> CounterpartPair | None:
+    """Pair a question with its counterpart; None if either is not done."""
     if not {original.status, counterpart.status} <= set(SCORED):
         return None
+    question = counterpart.question
     truth = question.ground_truth or ""
     return CounterpartPair(
         change.kind,
@@ -179,7 +183,7 @@ def find_pairs(
     """
     by_id = {state.id: state for state in states}
     pairs = (
-        make_pair(by_id[change.original_id], counterpart)
+        make_pair(by_id[change.original_id], counterpart, change)
         for counterpart in counterparts
         if (change := counterpart.question.change) is not None
         and change.original_id in by_id

@@ -12,7 +12,12 @@ from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
 from render_agent.errors import QuestionsError, SceneError, UsageError
 from render_agent.options import RunConfig
-from render_agent.parts.counterfactual.causal import OUTCOME_LABELS, causal_figures, find_pairs
+from render_agent.parts.counterfactual.causal import (
+    OUTCOME_LABELS,
+    causal_figures,
+    find_pairs,
+    parts_by_change,
+)
 from render_agent.parts.counterfactual.change_plan import ChangePlan
 from render_agent.parts.counterfactual.room import ChangeableRoom, NoCounterpartError
 from render_agent.runs.build import Parts, parse_parts
@@ -150,8 +155,7 @@ def causal_table(causal: Mapping[str, Any]) -> PlainTable:
     """Return the table of pairs by change. The caption lists skipped questions with the reasons."""
     title = "Pairs: original and changed question"
     table = PlainTable(title, "change", "n", "share", "95 % CI")
-    parts = {"all changes": causal, **causal["changes"]}
-    for label, part in parts.items() if len(causal["changes"]) != 1 else causal["changes"].items():
+    for label, part in parts_by_change(causal).items():
         table.add_section()
         table.add_row(label, str(part["n"]), "", "")
         for name, words in OUTCOME_LABELS.items():

@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 from render_agent.dialogue.chat import View
 from render_agent.dialogue.question import Change
 from render_agent.dialogue.state import QuestionState
-from render_agent.parts.counterfactual.causal import CounterpartPair, classify_pair, make_pair
+from render_agent.parts.counterfactual.causal import (
+    CounterpartPair,
+    classify_pair,
+    make_pair,
+    parts_by_change,
+)
 from render_agent.report.diagnosis.model import Diagnosis
 from render_agent.report.pages.page import TEMPLATES, page_of
 from render_agent.report.pages.plots import palette
@@ -115,7 +120,7 @@ def find_shown_pairs(states: Sequence[QuestionState]) -> list[ShownPair]:
         change = counterpart.question.change
         if change is not None and change.original_id in states_by_id:
             original = states_by_id[change.original_id]
-            pair = make_pair(original, counterpart)
+            pair = make_pair(original, counterpart, change)
             verdict = None if pair is None else classify_pair(pair)
             pairs.append(ShownPair(change, (original, counterpart), _marks(pair), verdict))
     return pairs
@@ -163,11 +168,7 @@ def plot_reactions(causal: Mapping[str, Any]) -> Plot | None:
 
 def figure_rows(causal: Mapping[str, Any]) -> list[tuple[str, list[FigureRow]]]:
     """Return (heading, rows) of the table: over all pairs and by change, and by question type."""
-    changes = (
-        {"all changes": causal, **causal["changes"]}
-        if len(causal["changes"]) != 1
-        else causal["changes"]
-    )
+    changes = parts_by_change(causal)
     types = {type_label(name): part for name, part in causal["types"].items()}
     return [
         (heading, [_row(name, part) for name, part in parts.items()])
