@@ -220,6 +220,7 @@ def test_failed_question_gives_exit_code_1_and_no_score(type_in, tmp_path):
         ((*ROOMS, "--model", 300 * "a"), 1, "too long"),
         ((*ROOMS, "--model", "~no-user/x"), 1, "no-user"),
         ((*ROOMS, "--base-url", "http://h:1/v1"), 2, "--engine openai"),
+        ((*ROOMS, "--engine", "scripted", "--device", "cpu"), 2, "--device"),
         ((*ROOMS, *QUICK, "--start", "1,2"), 2, "x,y,z,yaw"),
         (("--batch", "--benchmark", ".", *QUICK), 1, "folder"),
         (("--ply", 300 * "a" + ".ply", "--question", "?", *QUICK), 1, "too long"),
