@@ -219,14 +219,12 @@ def parser_difference(
     pairs: Sequence[tuple[Row, Row]], scores: Sequence[Mapping[str, float | None]]
 ) -> dict[str, Any]:
     """Return the difference in score if another parser reads the answers; `scores` has those of both runs by id."""
+    of_a, of_b = scores
     read = [
-        tuple(
-            {**row, "score": by_id[row["question_id"]]}
-            for row, by_id in zip(rows, scores, strict=True)
-        )
-        for rows in pairs
+        ({**a, "score": of_a[a["question_id"]]}, {**b, "score": of_b[b["question_id"]]})
+        for a, b in pairs
     ]
-    return _score_differences([(a, b) for a, b in read], "score")[MACRO]
+    return _score_differences(read, "score")[MACRO]
 
 
 def _correct(tests: Sequence[Mapping[str, Any]], alone: Collection[str]) -> None:

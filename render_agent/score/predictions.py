@@ -11,7 +11,7 @@ from msgspec import Struct
 from render_agent.dialogue.question import Question
 from render_agent.errors import QuestionsError
 from render_agent.score.chance import baseline_notes, chance_levels
-from render_agent.score.means import MACRO, MICRO, AnswerScore
+from render_agent.score.means import AnswerScore
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import is_scorable, metric_means, score_answer, scored_question
 from render_agent.score.summary import (
@@ -19,7 +19,7 @@ from render_agent.score.summary import (
     OFFICIAL_RAW,
     ORDER_NOTE,
     main_mean,
-    means,
+    overall_means,
     score_figures,
 )
 from render_agent.tasks.question_types import ORDER
@@ -88,11 +88,6 @@ def score_predictions(
         notes.append(f"{num_missing} of {len(scorable)} questions have no prediction and score 0")
     if any(question.type == ORDER for question in scorable):
         notes.append(ORDER_NOTE)
-    other_parsers = {
-        name: means(_scored_answers(scorable, predictions, name))
-        for name in PARSERS
-        if name != OFFICIAL
-    }
     return {
         "status": "partial" if num_missing else "complete",
         "notes": notes,
@@ -100,8 +95,9 @@ def score_predictions(
         **scores,
         "types": {name: entry["score"] for name, entry in scores["types"].items()},
         "parsers": {
-            name: {MACRO: parser_scores[MACRO], MICRO: parser_scores[MICRO]}
-            for name, parser_scores in other_parsers.items()
+            name: overall_means(_scored_answers(scorable, predictions, name))
+            for name in PARSERS
+            if name != OFFICIAL
         },
         "chance": chance_levels(scorable, questions),
         "baselines": baseline_notes(questions),

@@ -181,6 +181,12 @@ def means(scores: Sequence[AnswerScore]) -> dict[str, float | None]:
     return {name: percent(value) for name, value in tally_scores(scores).means.items()}
 
 
+def overall_means(scores: Sequence[AnswerScore]) -> dict[str, float | None]:
+    """Return the means over tasks and over questions in percent."""
+    by_name = means(scores)
+    return {name: by_name[name] for name in (MACRO, MICRO)}
+
+
 def percent(score: float) -> float | None:
     """Convert a score of 0 to 1 to percent; NaN becomes None."""
     return None if math.isnan(score) else 100 * score

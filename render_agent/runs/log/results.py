@@ -26,7 +26,7 @@ from render_agent.score.dialogues.answering import answering_figures
 from render_agent.score.dialogues.instruments import instrument_figures
 from render_agent.score.dialogues.reached_views import view_measures
 from render_agent.score.dialogues.score_by_images import score_by_images
-from render_agent.score.means import MACRO, MICRO
+from render_agent.score.means import MACRO
 from render_agent.score.parsers import PARSERS
 from render_agent.score.questions import metric_means, metric_of, scored_question
 from render_agent.score.summary import (
@@ -35,6 +35,7 @@ from render_agent.score.summary import (
     ORDER_NOTE,
     main_mean,
     means,
+    overall_means,
     score_figures,
 )
 from render_agent.tasks.question_types import ORDER
@@ -84,7 +85,9 @@ def results(
         "official_missing_as_zero": means(missing_as_zero)[MACRO],
         "not_in_form": sum(map(is_read_differently, scored_states)),
         "parsers": {
-            name: _overall(scored_states, name, marks) for name in PARSERS if name != OFFICIAL
+            name: overall_means(scored_answers(scored_states, name, marks=marks))
+            for name in PARSERS
+            if name != OFFICIAL
         },
         "score_by_images": score_by_images([s for s in states if score_of(s) is not None]),
         "chance": chance_levels([state.question for state in scored_states], selection),
@@ -150,11 +153,6 @@ def _own_notes(run: RunData, states: Sequence[QuestionState]) -> list[str]:
     if not shows_video and any(state.question.type == ORDER for state in states):
         notes.append(ORDER_NOTE)
     return notes
-
-
-def _overall(states: Sequence[QuestionState], parser: str, marks: Marks) -> dict[str, float | None]:
-    scores = means(scored_answers(states, parser, marks=marks))
-    return {name: scores[name] for name in (MACRO, MICRO)}
 
 
 def totals(states: Sequence[QuestionState], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
