@@ -40,20 +40,14 @@ FILE_ENDINGS = {"inspect": (".eval", ".json"), "rerun": (".rrd",)}
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Options of the export formats."""
+    """Options of the export formats, as in `render-agent export --help`."""
 
     absolute: bool = False
-    """Write absolute image paths."""
     thinking: bool = True
-    """Keep thinking blocks in replies."""
     truth: bool = False
-    """Include the ground truth in training data."""
     embed: bool = False
-    """Embed images in an Inspect log."""
     diagnose: bool = False
-    """Diagnose the questions to fill the diagnosis columns."""
     force: bool = False
-    """Replace existing files."""
 
 
 def export(runs: Sequence[RunData], form: str, to: Path, options: ExportOptions) -> str:
