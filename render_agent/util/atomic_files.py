@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import glob
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -118,10 +118,12 @@ def _remove_leftovers(path: Path) -> None:
     """Remove the folders that killed processes left beside `path` (see `replacing_folder`)."""
     import psutil  # only needed here
 
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}-*-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
-            _remove(leftover)
+    own_name = re.compile(rf"\.{re.escape(path.name)}-(?:new|old)-([0-9]{{1,9}})")
+    for leftover in path.parent.iterdir():
+        if match := own_name.fullmatch(leftover.name):
+            pid = int(match[1])
+            if pid == os.getpid() or not psutil.pid_exists(pid):
+                _remove(leftover)
 
 
 def _remove(path: Path) -> None:

@@ -57,13 +57,15 @@ def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
 
 def test_folders_of_killed_processes_are_removed(tmp_path):
     names = [
-        f".report-{kind}-{pid}" for kind in ("new", "old") for pid in (2**31 - 1, os.getppid())
+        f".report-{kind}-{pid}" for kind in ("new", "old") for pid in (999_999_999, os.getppid())
     ]
+    names += [".report-backup-999999999", f".report-new-{10**20}", ".other-new-999999999"]
     for name in names:
         (tmp_path / name / "questions").mkdir(parents=True)
     with replacing_folder(tmp_path / "report"):
         pass
-    assert {path.name for path in tmp_path.iterdir()} == {"report", names[1], names[3]}
+    kept = {"report", names[1], *names[3:]}
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_a_pipe_is_not_replaced(tmp_path):
