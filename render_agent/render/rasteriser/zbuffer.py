@@ -161,6 +161,12 @@ def homogeneous_corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
 
 
 @kernel
+def _corners(vertices: Any, faces: Any, face: Any, m: Any) -> Any:
+    """Do the same for few faces; inlining takes a second of compilation per call."""
+    return homogeneous_corners(vertices, faces, face, m)
+
+
+@kernel
 def _clip(corners: Any, near: Any, perspective: Any, polygon: Any) -> Any:
     """Clip a triangle at the near plane; write u, v and key of the result to `polygon`, (4, 3), and return its size.
 
@@ -332,7 +338,7 @@ def _fill_spans_with_holes(
         row, face = int(t[TOP, i]) + offset, owners[i]
         material = pages.materials[face]
         has_holes = material >= 0 and pages.cutoffs[material] >= 0.0
-        normals = corner_normals(homogeneous_corners(vertices, faces, face, matrix))
+        normals = corner_normals(_corners(vertices, faces, face, matrix))
         plane = texture_plane(normals, faces, face, pages.uv)
         for column in range(int(spans[LEFT, i]), int(spans[RIGHT, i])):
             key = np.float32(min(max(spans[START, i] + column * t[KU, i], t[LOW, i]), t[HIGH, i]))
@@ -407,7 +413,7 @@ def draw_faces(
             faces, covering[:count], base, local, pixels, triangles, owners, cut
         )
         for face in cut[:num_cut]:
-            corners = homogeneous_corners(vertices, faces, face, matrix)
+            corners = _corners(vertices, faces, face, matrix)
             count = _append_clipped(corners, near, perspective, face, triangles, owners, count)
         _set_up(triangles, count, top, bottom)
         _fill(
@@ -446,7 +452,7 @@ def cover(
     owner = np.empty(2, np.int32)
     triangles, spans = np.empty((18, 2)), np.empty((3, 2))
     for face in face_indices:
-        corners = homogeneous_corners(vertices, faces, face, matrix)
+        corners = _corners(vertices, faces, face, matrix)
         count = _append_clipped(corners, near, True, face, triangles, owner, 0)
         _set_up(triangles, count, 0.0, np.float64(height))
         offset = 0
