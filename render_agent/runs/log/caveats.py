@@ -123,7 +123,7 @@ MISSING_SCANS = "missing scans, questions skipped (--allow-missing)"
 
 def scene_kinds(questions: Sequence[Question]) -> dict[str, int]:
     """Count the scenes with scans, with rooms built from annotations, and with neither."""
-    kinds = Counter({(q.dataset, q.scan or q.scene): _kind(q) for q in questions}.values())
+    kinds = Counter({(q.dataset, q.unchanged.scene): _kind(q) for q in questions}.values())
     return {kind: kinds[kind] for kind in ("scans", "annotations", "missing")}
 
 

@@ -30,7 +30,12 @@ from render_agent.dialogue.turn import Probe
 from render_agent.parts.beliefs.belief_figures import summarize_beliefs
 from render_agent.parts.beliefs.part import unreadable_probes
 from render_agent.report.comparison.compare_runs import compare_runs
-from render_agent.runs.log.caveats import adapted_fields, caveats, unreadable_caveat
+from render_agent.runs.log.caveats import (
+    adapted_fields,
+    caveats,
+    scene_kinds,
+    unreadable_caveat,
+)
 from render_agent.runs.progress import Progress
 from render_agent.runs.read import RunData
 from render_agent.runs.runner import start_run
@@ -266,3 +271,9 @@ def test_unreadable_run_warns_while_running_and_at_its_end(type_in, tmp_path, ba
     total = 8 if batch else 4
     assert f"{total} of {total} replies are unreadable" in printed.partition("run folder")[2]
     assert printed.count("--max-new-tokens") >= 2
+
+
+def test_scenes_that_share_an_annotation_file_count_each():
+    scans = Path("scannet_meta_info_val.json"), Path("scannet_meta_info_val.json"), None
+    questions = [question(scene=f"scene{n}", scan=scan) for n, scan in enumerate(scans)]
+    assert scene_kinds(questions) == {"scans": 0, "annotations": 2, "missing": 1}
