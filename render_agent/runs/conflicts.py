@@ -72,6 +72,11 @@ def _check_engine(parts: Parts) -> None:
         raise UsageError(
             f"--reproducible on needs --engine transformers or vllm, not --engine {config.engine}. Omit it."
         )
+    if config.engine == "transformers" and config.tensor_parallel > 1:
+        raise UsageError(
+            f"--tensor-parallel {config.tensor_parallel} needs --engine vllm. With transformers, --engine-option"
+            " device_map=auto distributes a model over several GPUs, which then work one after another."
+        )
 
 
 def _check_schedule(parts: Parts) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from render_agent.dialogue.question import Question
 from render_agent.engines.engine import Engine, Workload
 from render_agent.engines.engine_options import engine_options
 from render_agent.engines.make_engine import EngineMaker, model_digest
-from render_agent.errors import UsageError
 from render_agent.options import OPTIONS, RunConfig
 from render_agent.util.processes import count_cores
 
@@ -73,8 +71,10 @@ class Transformers(EngineMaker):
         model = model_digest(describe_model(self.model_name(config), config.revision))
         names = [name for name, entry in OPTIONS.items() if entry.metadata["group"] == "engine"]
         options = {name: getattr(config, name) for name in (*names, "batch_size", "image_size")}
-        libraries = [name for name in CHECKED_LIBRARIES if find_spec(name)]
-        versions = {name: version(name) for name in libraries}
+        versions = {}
+        for name in CHECKED_LIBRARIES:
+            with suppress(PackageNotFoundError):  # or part of a package with another name
+                versions[name] = version(name)
         facts = {**device_facts(config), "libraries": versions}
         return {"model": model, "device": facts, "options": options}
 
@@ -105,11 +105,6 @@ class Transformers(EngineMaker):
         from render_agent.engines.transformers.transformers_options import check_options
 
         options = engine_options(config.engine_option)
-        if config.tensor_parallel > 1:
-            raise UsageError(
-                f"--tensor-parallel {config.tensor_parallel} needs --engine vllm. With transformers, --engine-option"
-                " device_map=auto distributes a model over several GPUs, which then work one after another."
-            )
         description = describe_model(self.model_name(config), config.revision)
         check_options(options, str(description["model_type"]))
         machine = self.machine(config)

@@ -13,6 +13,7 @@ from factories.dialogues import load_transformers_engine
 from factories.models import rewrite_json, small_model
 from factories.runs import make_config, make_questions
 
+from render_agent.api.engines import load_engine
 from render_agent.engines.checkpoint.locate import describe_model, find_model, has_vision_part
 from render_agent.engines.transformers.transformers_options import check_options
 from render_agent.errors import SetupError, UsageError
@@ -231,3 +232,8 @@ def test_impossible_options_are_rejected_before_the_run_folder_exists(
     with pytest.raises((UsageError, SetupError), match=expected):
         start_run(make_config(tmp_path, questions, **options))
     assert not (tmp_path / "runs").exists()
+
+
+def test_tensor_parallelism_is_refused_before_a_model_is_loaded():
+    with pytest.raises(UsageError, match="--engine vllm"):
+        load_engine(model="no-such-model", tensor_parallel=2)

@@ -403,6 +403,13 @@ def test_conditions_name_model_device_and_options(tmp_path):
     assert json.dumps(first)
 
 
+def test_conditions_omit_libraries_that_are_installed_under_another_name(tmp_path, monkeypatch):
+    (tmp_path / "triton.py").touch()  # as in the package pytorch-triton-rocm
+    monkeypatch.syspath_prepend(tmp_path)
+    config = make_config(tmp_path, None, model=str(small_model()), device="cpu")
+    assert "triton" not in TRANSFORMERS.conditions(config)["device"]["libraries"]
+
+
 def test_reproducible_engine_without_pages_is_refused(loaded, cache, monkeypatch):
     monkeypatch.setattr(prefill, "token_positions", shift_positions)
     with pytest.raises(SetupError, match="--reproducible on does not hold"):
