@@ -539,7 +539,7 @@ def _from_array(value: Any) -> Any:
 def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> ChatMessage:
     """Return a copy of a message with its image files replaced by copies of the images."""
     content = [
-        {**piece, "image": _copy_on_write(get_image(piece["image"]))}
+        {**piece, "image": get_image(piece["image"]).copy()}
         if piece["type"] == "image"
         else dict(piece)
         for piece in message["content"]
@@ -547,10 +547,3 @@ def _with_images(message: ChatMessage, get_image: Callable[[str], Image]) -> Cha
     return {
         name: content if name == "content" else deepcopy(value) for name, value in message.items()
     }
-
-
-def _copy_on_write(image: Image) -> Image:
-    """Return a copy of an image that shares its pixels until Pillow changes one of the copy's."""
-    twin = image._new(image.im)
-    twin.readonly = 1
-    return twin
