@@ -47,7 +47,8 @@ def refuse_idle_options(parts: Parts, option_names: Iterable[str]) -> None:
             )
         if name == "base_url" and not (parts.engine.uses_server or parts.judges):
             raise UsageError(f"--base-url needs --engine openai, not --engine {config.engine}")
-        if OPTIONS[name].metadata.get("local") and not (parts.engine.uses_model or parts.judges):
+        # Some verifiers load a model of their own.
+        if OPTIONS[name].metadata.get("local") and not (parts.engine.uses_model or parts.verifiers):
             raise UsageError(
                 f"{flag_of(name)} describes a model, and --engine {config.engine} has none. Omit it."
             )

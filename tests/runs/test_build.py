@@ -13,6 +13,7 @@ from render_agent.agents.vote import Vote
 from render_agent.errors import UsageError
 from render_agent.options import RunConfig
 from render_agent.runs.build import build
+from render_agent.runs.conflicts import refuse_idle_options
 from render_agent.runs.runner import start_run
 
 
@@ -156,6 +157,11 @@ def test_what_is_shown_follows_from_views_tools_and_stress(options, true):
     parts = parts_of(**options)
     names = ("blind", "free", "passive", "faithful")
     assert {name for name in names if getattr(parts, name)} == true
+
+
+def test_device_of_a_verifier_is_not_idle():
+    options = {"engine": "scripted", "agent": "lookahead:2", "temperature": 1, "device": "cpu"}
+    refuse_idle_options(parts_of(verifier=("embedding",), **options), ["device"])
 
 
 def test_engine_plugin_has_default_traits_without_import():
