@@ -15,10 +15,10 @@ from render_agent.errors import QuestionsError, UsageError
 from render_agent.options import RunConfig
 from render_agent.scans.box_files.box_file import box_of_corners
 from render_agent.scans.boxes import OrientedBox, rotation
-from render_agent.scans.formats.load import load_scene
 from render_agent.tasks.ground_truth import check_own_boxes, facts_files, load_facts
 from render_agent.tasks.question_types import true_answer
 from render_agent.tasks.rooms import BUNDLED
+from render_agent.tasks.scene_reader import read_scene
 
 TABLE = (1.0, 1.0, 0.0), (2.0, 2.5, 0.75)
 POINTS, FACES = room(block(*TABLE))
@@ -178,10 +178,11 @@ def test_room_plan_is_found_under_the_name_of_the_scan(scan):
     path = write(scan, FORMATS["room_plan"], "room.json")
     assert load(scan).counts["table"] == 1
     assert facts_files([question(scan)]) == [path]
-    assert "room.json" not in " ".join(load_scene(scan).notes)
+    assert "room.json" not in " ".join(read_scene(scan, "room").notes)
     write(scan, table(label="desk"))
     assert load(scan).counts == {"desk": 1}
     path.write_text('{"objects": [')
+    assert "room.json" in " ".join(read_scene(scan, "room").notes)
     assert facts_files([question(scan)]) == [scan.with_name("room.boxes.json")]
 
 
