@@ -300,3 +300,10 @@ def test_cycles_of_nodes_are_refused(tmp_path):
     gltf.mesh(POINTS, FACES)
     with pytest.raises(SceneError, match="do not form a tree"):
         scene_of(tmp_path, gltf)
+
+
+def test_node_whose_rotation_has_no_length_is_refused(tmp_path):
+    gltf = Gltf({"mesh": 0, "rotation": [0, 0, 0, 0]})
+    gltf.mesh(POINTS, FACES)
+    with pytest.raises(SceneError, match="a rotation is invalid"):
+        scene_of(tmp_path, gltf)

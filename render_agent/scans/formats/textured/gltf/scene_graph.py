@@ -100,7 +100,10 @@ def _compose(move: object, turn: object, scale: object) -> FloatArray:
 
     matrix = np.eye(4)
     if turn is not None:
-        matrix[:3, :3] = Rotation.from_quat(np.asarray(turn, np.float64).reshape(4)).as_matrix()
+        quaternion = np.asarray(turn, np.float64).reshape(4)
+        if not np.linalg.norm(quaternion) > 0:
+            raise ValueError("a rotation is invalid")
+        matrix[:3, :3] = Rotation.from_quat(quaternion).as_matrix()
     if scale is not None:
         matrix[:3, :3] *= np.asarray(scale, np.float64).reshape(3)
     if move is not None:
