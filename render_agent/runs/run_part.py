@@ -47,7 +47,7 @@ class RunPart(Choice):
         self,
         states: Sequence[QuestionState],
         counterparts: Sequence[QuestionState],
-        stress: ImageStress | None,
+        stress: ImageStress,
         facts: LoadFacts,
     ) -> Mapping[str, Any]:
         """Return entries of `results.json`."""

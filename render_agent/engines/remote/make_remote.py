@@ -20,7 +20,7 @@ from render_agent.engines.remote.http_client import query_server
 from render_agent.engines.remote.remote_engine import RemoteEngine
 from render_agent.errors import SetupError, UsageError
 from render_agent.extras import require
-from render_agent.options import OPTIONS, RunConfig
+from render_agent.options import OPTIONS, RunConfig, flag_of
 
 LOG = logging.getLogger(__name__)
 
@@ -73,9 +73,8 @@ def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Opt
     """Return the engine options of a run."""
     for name, entry in OPTIONS.items():
         if entry.metadata.get("local") and getattr(config, name) != entry.default:
-            flag = "--" + name.replace("_", "-")
             raise UsageError(
-                f"{flag} is determined by the server with --engine {config.engine}. Omit it."
+                f"{flag_of(name)} is determined by the server with --engine {config.engine}. Omit it."
             )
     require(f"--engine {config.engine}", sdk)
     return read_options(kind, engine_options(config.engine_option), config.engine)

@@ -90,7 +90,7 @@ class Beliefs(RunPart):
         self,
         states: Sequence[QuestionState],
         counterparts: Sequence[QuestionState],
-        stress: ImageStress | None,
+        stress: ImageStress,
         facts: LoadFacts,
     ) -> Mapping[str, Any]:
         """Return belief scores under the key `beliefs` if questions were probed."""
@@ -139,7 +139,7 @@ class Beliefs(RunPart):
 
 
 def beliefs_of(
-    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+    states: Sequence[QuestionState], stress: ImageStress, facts: LoadFacts
 ) -> dict[str, list[ScoredProbe]]:
     """Return the scored probes of all probed questions by id."""
     probed_states = _probed_states(states)
@@ -152,11 +152,11 @@ def _probed_states(states: Sequence[QuestionState]) -> list[QuestionState]:
 
 
 def _known_facts(
-    states: Sequence[QuestionState], stress: ImageStress | None, facts: LoadFacts
+    states: Sequence[QuestionState], stress: ImageStress, facts: LoadFacts
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for the rooms as shown by question id."""
     questions = [state.question for state in states]
-    truths = {q.id: q.ground_truth if stress is None else stress.ground_truth(q) for q in questions}
+    truths = {question.id: stress.ground_truth(question) for question in questions}
     return facts(questions), truths
 
 

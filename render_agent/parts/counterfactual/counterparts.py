@@ -75,7 +75,7 @@ class Counterparts(RunPart):
         self,
         states: Sequence[QuestionState],
         counterparts: Sequence[QuestionState],
-        stress: ImageStress | None,
+        stress: ImageStress,
         facts: LoadFacts,
     ) -> Mapping[str, Any]:
         """Return the scores of pairs under the key `causal` if there are counterparts.
