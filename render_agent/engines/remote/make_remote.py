@@ -72,7 +72,8 @@ class RemoteMaker(EngineMaker):
 def read_remote_options(config: RunConfig, sdk: str, kind: type[Options]) -> Options:
     """Return the engine options of a run."""
     for name, entry in OPTIONS.items():
-        if entry.metadata.get("local") and getattr(config, name) != entry.default:
+        is_set = entry.metadata.get("local") and getattr(config, name) != entry.default
+        if is_set and not config.verifier:  # some verifiers load a model of their own
             raise UsageError(
                 f"{flag_of(name)} is determined by the server with --engine {config.engine}. Omit it."
             )

@@ -292,6 +292,10 @@ def test_options_that_the_server_determines_are_rejected(server, option):
         describe_engine(config(server.url, **overrides))
 
 
+def test_device_of_a_verifier_is_accepted(server):
+    describe_engine(config(server.url, agent="lookahead:2", verifier=("embedding",), device="cpu"))
+
+
 def test_no_file_of_a_run_contains_the_key(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     error = json.dumps({"error": {"message": f"what is {KEY}?"}})
