@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from functools import partial
-from math import isfinite
 from numbers import Number
 from os import PathLike, fspath
 from pathlib import Path
+from sys import float_info
 from typing import Any, Literal, get_args
 
 from render_agent.errors import UsageError
@@ -607,8 +607,8 @@ def _parse_number(
         number = kind(text)
     except ValueError:
         raise ValueError(f"{short_repr(text)} is not {noun}") from None
-    if not isfinite(number):
-        raise ValueError(f"{text} is not finite")
+    if not abs(number) <= float_info.max:  # NaN too
+        raise ValueError(f"{short_repr(text)} is too large, or not a number")
     if minimum is not None and number < minimum:
         raise ValueError(f"{text} is less than {minimum}")
     if maximum is not None and number > maximum:

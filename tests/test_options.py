@@ -182,6 +182,7 @@ def test_values_are_parsed_like_flags(option, value, parsed):
         ("max_turns", [1]),
         ("max_model_len", "many"),
         ("limit", 0),
+        ("seed", 10**400),
         ("temperature", -1),
         ("temperature", math.nan),
         ("field_of_view", 19),
