@@ -91,6 +91,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(scope="module")
+def freeze_earlier_objects():
+    """Exclude what earlier tests left in memory from the garbage collection that follows every failed call."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def share_certificates():
     """Read the certificates of authorities once; clients read them up to three times each, 30 ms at a time."""

@@ -19,6 +19,8 @@ from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.errors import EngineError
 
+pytestmark = pytest.mark.usefixtures("freeze_earlier_objects")
+
 LARGE_BUDGET = 1 << 30
 
 

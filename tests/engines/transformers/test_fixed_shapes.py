@@ -29,6 +29,8 @@ from render_agent.engines.transformers.transformers_engine import ContinuousEngi
 from render_agent.errors import SetupError
 from render_agent.runs.runner import start_run
 
+pytestmark = pytest.mark.usefixtures("freeze_earlier_objects")
+
 LARGE_BUDGET = 1 << 30
 LONG = {"count": 5, "turns": 3, "instructions": "Explore the room. " * 90, "max_new_tokens": 8}
 

@@ -22,6 +22,8 @@ from render_agent.engines.transformers.scheduler import Scheduler
 from render_agent.engines.transformers.transformers_engine import ContinuousEngine
 from render_agent.runs.runner import start_run
 
+pytestmark = pytest.mark.usefixtures("freeze_earlier_objects")
+
 LARGE_BUDGET = 1 << 30
 FEW = {"count": 5, "turns": 3}
 

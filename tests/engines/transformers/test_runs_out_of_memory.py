@@ -14,6 +14,8 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.runs.read import RunData
 
+pytestmark = pytest.mark.usefixtures("freeze_earlier_objects")
+
 OPTIONS = {
     "max_turns": 2,
     "max_new_tokens": 2,

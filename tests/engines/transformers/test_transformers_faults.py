@@ -18,6 +18,8 @@ from render_agent.engines.transformers.generate_engine import TransformersEngine
 from render_agent.engines.transformers.model.load import open_model
 from render_agent.errors import EngineError
 
+pytestmark = pytest.mark.usefixtures("freeze_earlier_objects")
+
 ROWS = 11
 
 
