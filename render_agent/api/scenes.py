@@ -29,7 +29,7 @@ from render_agent.scans.scene import Scene
 from render_agent.tasks.boxes.annotations import is_annotation_file
 from render_agent.tasks.rooms import BUNDLED
 from render_agent.util.atomic_files import atomic_write
-from render_agent.visibility.start_pose import start_camera
+from render_agent.visibility.start_pose import parse_start, start_camera
 
 # Float colours up to this are taken as fractions (rounding may exceed 1), others as 0 to 255.
 FRACTIONS_TO = 2.0
@@ -70,7 +70,9 @@ class OpenScene:
         """
         renderer, angle = self.viewer.renderer, self.viewer.vertical_fov
         width, height = self.viewer.size
-        return start_camera(self.scene, renderer, self.space, where, angle, width / height)
+        return start_camera(
+            self.scene, renderer, self.space, parse_start(where), angle, width / height
+        )
 
     def view(self, camera: Camera | None = None) -> View:
         """Return the view of a camera, with depth; by default, of the start camera."""

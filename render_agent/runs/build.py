@@ -302,12 +302,10 @@ def make_views(
         )
 
     image_store = parts.image_stress.wrap_store(images, config.seed)
-    opening = parts.opening_kinds
+    opening, start = parts.opening_kinds, parse_start(config.start)
     if parts.passive:
         policy = parts.view_policy.build(config, questions)
-        return PolicyViews(
-            make_viewer, scenes, image_store, opening, config.start, opening, policy=policy
-        )
+        return PolicyViews(make_viewer, scenes, image_store, opening, start, opening, policy=policy)
     facts = load_facts(questions, config) if parts.toolset.measures else None
     wording = parts.prompt.wording
     return FreeViews(
@@ -315,7 +313,7 @@ def make_views(
         scenes,
         image_store,
         config.view_types,
-        config.start,
+        start,
         opening,
         facts,
         wording,

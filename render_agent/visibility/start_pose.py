@@ -95,18 +95,17 @@ def start_camera(
 
     In a mirrored scene it is the mirror image of the camera in the original scene.
     """
-    start_value = parse_start(start) if isinstance(start, str) else start
-    if not isinstance(start_value, str):
-        position, yaw = start_value
+    if not isinstance(start, str):
+        position, yaw = start
         pose = Camera(position, wrap_degrees(yaw), 0.0, vertical_fov)
         pose = pose.mirrored(scene.mirrored_at)
         return pose.at(space.nearest_free(pose.position))
-    if start_value in ("best", "most-surface"):
+    if start in ("best", "most-surface"):
         return _camera_with_most_surface(scene, renderer, space, vertical_fov, aspect)
     camera = Camera((0.0, 0.0, 0.0), 0.0, 0.0, vertical_fov)
     camera = camera.at(space.start_position(EYE_HEIGHT_METRES))
     views = [replace(camera, yaw=_yaw(yaw, scene)) for yaw in CANDIDATE_YAWS]
-    if start_value == "middle":
+    if start == "middle":
         return views[0]
     return max(views, key=lambda view: count_visible_patches(scene, renderer, view))
 
@@ -150,8 +149,7 @@ def _yaw(yaw: float, scene: Scene) -> float:
 
 def moved_start_note(scene: Scene, start: Start, camera: Camera) -> tuple[str, ...]:
     """Return a sentence for the model if the first camera is not at the requested position; otherwise nothing."""
-    start_value = parse_start(start) if isinstance(start, str) else start
-    if isinstance(start_value, str):
+    if isinstance(start, str):
         return ()
-    position = Camera(start_value[0]).mirrored(scene.mirrored_at).position
+    position = Camera(start[0]).mirrored(scene.mirrored_at).position
     return tuple(start_note(position, camera, general()))

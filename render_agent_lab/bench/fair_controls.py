@@ -33,7 +33,7 @@ from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.tasks.rooms import BUNDLED, load_bundled_rooms
 from render_agent.views.view_policies.view_policy import ViewContext
 from render_agent.visibility.coverage import Surface
-from render_agent.visibility.start_pose import start_camera
+from render_agent.visibility.start_pose import parse_start, start_camera
 from render_agent_lab.bench.harness import OUTPUT, interval, machine, publish, table
 from render_agent_lab.room_generator.questions.balanced import balanced_questions
 from render_agent_lab.room_generator.write import write_questions
@@ -110,7 +110,7 @@ def seen_shares(views: str, size: tuple[int, int], count: int = 8) -> FloatArray
     shares = []
     for question in {question.scene: question for question in questions}.values():
         scene, space = scenes.get(question), scenes.space(question)
-        start = start_camera(scene, renderer, space, config.start, viewer.vertical_fov)
+        start = start_camera(scene, renderer, space, parse_start(config.start), viewer.vertical_fov)
         context = ViewContext(scene, space, renderer, start, size)
         surface = Surface.of(scene, space, renderer)
         cameras = [start, *policy.additional_views(question, context).cameras]

@@ -179,12 +179,10 @@ def test_ties_go_to_the_first_direction(rasteriser):
 
 def test_free_pose_is_used_unchanged(rasteriser):
     scene = room(low=(-3, -3), high=(3, 3))
-    camera = start_camera(scene, rasteriser, FreeSpace.of(scene), "1.25,-0.5,1.4,450", FOV)
+    start = parse_start("1.25,-0.5,1.4,450")
+    camera = start_camera(scene, rasteriser, FreeSpace.of(scene), start, FOV)
     assert camera == Camera((1.25, -0.5, 1.4), 90.0, 0.0, FOV)
-    assert camera == start_camera(
-        scene, rasteriser, FreeSpace.of(scene), ((1.25, -0.5, 1.4), 90.0), FOV
-    )
-    assert moved_start_note(scene, "1.25,-0.5,1.4,450", camera) == ()
+    assert moved_start_note(scene, start, camera) == ()
 
 
 @pytest.mark.parametrize("position", ["0,0,1.6,30", "2.95,0,1.6,30", "40,0,1.6,30", "0,0,-9,30"])
@@ -192,16 +190,17 @@ def test_occupied_pose_is_moved_and_noted(rasteriser, position):
     pillar = box((-0.15, -0.15, 0), (0.15, 0.15, 2.7), RED)
     scene = room(pillar, low=(-3, -3), high=(3, 3))
     space = FreeSpace.of(scene)
-    camera = start_camera(scene, rasteriser, space, position, FOV)
+    start = parse_start(position)
+    camera = start_camera(scene, rasteriser, space, start, FOV)
     assert space.clearance(camera.position) >= CLEARANCE_METRES
     assert camera.yaw == pytest.approx(30)
     x, y, z = (float(number) for number in position.split(",")[:3])
-    (note,) = moved_start_note(scene, position, camera)
+    (note,) = moved_start_note(scene, start, camera)
     assert f"[{x:.2f}, {y:.2f}, {z:.2f}]" in note
     assert f"{math.dist((x, y, z), camera.position):.2f} m" in note
     mirrored = scene.mirrored()
-    mirrored_start = start_camera(mirrored, rasteriser, FreeSpace.of(mirrored), position, FOV)
-    (mirrored_note,) = moved_start_note(mirrored, position, mirrored_start)
+    mirrored_start = start_camera(mirrored, rasteriser, FreeSpace.of(mirrored), start, FOV)
+    (mirrored_note,) = moved_start_note(mirrored, start, mirrored_start)
     assert mirrored_note.rsplit(":")[1] == note.rsplit(":")[1]
 
 
