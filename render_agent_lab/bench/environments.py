@@ -79,9 +79,8 @@ def main(
         *table(("part", "not recorded", "recorded"), _part_rows(*steps)),
         "",
         "Without recording, images are not encoded, and visibility is measured only for rewards that need it. What is left is"
-        " the view itself, whose time is in [render.md](render.md). Earlier versions, which drew triangles one by one and copied"
-        " all images of the dialogue in every step, took 10.8 ms per step, and 19.9 ms recorded, in the same minutes as 7.8 and"
-        " 15.4 ms. Twice their speed is out of reach: a view of 150,000 faces alone takes half of their time.",
+        " the view itself, whose time is in [render.md](render.md), and the observation, which contains copies of the images"
+        " of all turns.",
         "",
         "The speed on 16 cores was not measured. It is projected from this machine: the smaller of 16 times the steps per"
         " second of processor time, and the same without drawing, because only drawing runs outside Python's global lock.",
