@@ -456,6 +456,8 @@ def cover(
         count = _append_clipped(corners, near, True, face, triangles, owner, 0)
         _set_up(triangles, count, 0.0, np.float64(height))
         offset = 0
+        # Spans of degenerate triangles are NaN.
+        count = _drop_finished(triangles, owner, count, offset)
         while count:
             _find_spans(triangles, count, offset, np.float64(width), spans)
             for i in range(count):
