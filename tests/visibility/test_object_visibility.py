@@ -21,6 +21,7 @@ from render_agent.scans.free_space.free_space import FreeSpace
 from render_agent.scans.scene import Scene
 from render_agent.tasks.boxes.room_ground_truth import read_ground_truth
 from render_agent.visibility.box_surfaces import _face_orientation
+from render_agent.visibility.counting import angle_of_faces
 from render_agent.visibility.object_visibility import ObjectSighting, ObjectVisibility
 
 SCENES = sorted((TREE / "scenes").glob("*.ply"))
@@ -358,3 +359,10 @@ def test_cover_marks_the_pixels_that_are_drawn():
 def test_without_boxes_there_are_no_sightings():
     assert visibility_of(room_with_target()).with_size((96, 72)).look(AHEAD, []) == []
     assert ObjectVisibility(Rasteriser(1), room_with_target(), [], (96, 72)).look(AHEAD) == []
+
+
+def test_level_line_seen_edge_on_covers_nothing():
+    points = np.array([[2, -0.5, 0], [2, 0, 0], [2, 0.5, 0]], np.float32)
+    view = projection(Camera((0.0, 0.0, 0.0)), *SIZE)
+    faces = np.array([[0, 1, 2]], np.int32), np.array([0])
+    assert angle_of_faces(points, *faces, view.matrix, view.near, *SIZE, 100.0) == 0
