@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from render_agent.dialogue.turn import Turn
     from render_agent.runs.build import Parts
     from render_agent.runs.read import RunData
-    from render_agent.tasks.ground_truth import LoadFacts
     from render_agent.tasks.input_files import InputFile
     from render_agent.util.console import PlainTable
-    from render_agent.views.stress.image_stress import ImageStress
 
 
 class RunPart(Choice):
@@ -44,11 +42,7 @@ class RunPart(Choice):
         return None
 
     def results(
-        self,
-        states: Sequence[QuestionState],
-        counterparts: Sequence[QuestionState],
-        stress: ImageStress,
-        facts: LoadFacts,
+        self, run: RunData, states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
     ) -> Mapping[str, Any]:
         """Return entries of `results.json`."""
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,9 +42,6 @@ class Facts:
     counts: Mapping[str, int]
     room_size: float  # floor area in square metres; UNKNOWN_AREA if it is not given
     boxes: Mapping[str, Sequence[OrientedBox]]  # category -> boxes in the frame of the scene's file
-
-
-LoadFacts = Callable[[Sequence[Question]], dict[str, Facts]]  # such as `load_facts`
 
 
 def load_facts(

@@ -24,10 +24,9 @@ from render_agent.parts.beliefs.ask_beliefs import MAX_TOKENS, BeliefProbe, prob
 from render_agent.parts.beliefs.belief_figures import belief_figures, summarize_beliefs
 from render_agent.parts.beliefs.scored_probe import ScoredProbe, probes_of
 from render_agent.runs.run_part import RunPart
-from render_agent.tasks.ground_truth import Facts, LoadFacts
+from render_agent.tasks.ground_truth import Facts
 from render_agent.util.display import count_noun
 from render_agent.util.reasons import truncate
-from render_agent.views.stress.image_stress import ImageStress
 
 if TYPE_CHECKING:
     from render_agent.runs.build import Parts
@@ -87,18 +86,14 @@ class Beliefs(RunPart):
         return BeliefProbe(keys, parts.prompt.wording, parts.config.seed)
 
     def results(
-        self,
-        states: Sequence[QuestionState],
-        counterparts: Sequence[QuestionState],
-        stress: ImageStress,
-        facts: LoadFacts,
+        self, run: RunData, states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
     ) -> Mapping[str, Any]:
         """Return belief scores under the key `beliefs` if questions were probed."""
         probed_states = _probed_states(states)
         if not probed_states:
             return {}
         try:
-            known = _known_facts(probed_states, stress, facts)
+            known = _known_facts(run, probed_states)
             return {"beliefs": belief_figures(probed_states, *known)}
         except QuestionsError as error:  # box files were moved or edited since the run started
             return {"beliefs": {"note": str(error), **belief_figures(probed_states, {}, {})}}
@@ -138,12 +133,10 @@ class Beliefs(RunPart):
             )
 
 
-def beliefs_of(
-    states: Sequence[QuestionState], stress: ImageStress, facts: LoadFacts
-) -> dict[str, list[ScoredProbe]]:
-    """Return the scored probes of all probed questions by id."""
+def beliefs_of(run: RunData, states: Sequence[QuestionState]) -> dict[str, list[ScoredProbe]]:
+    """Return the scored probes of the probed questions among those of a run, by id."""
     probed_states = _probed_states(states)
-    known_facts, truths = _known_facts(probed_states, stress, facts)
+    known_facts, truths = _known_facts(run, probed_states)
     return {state.id: probes_of(state, known_facts, truths) for state in probed_states}
 
 
@@ -152,12 +145,12 @@ def _probed_states(states: Sequence[QuestionState]) -> list[QuestionState]:
 
 
 def _known_facts(
-    states: Sequence[QuestionState], stress: ImageStress, facts: LoadFacts
+    run: RunData, states: Sequence[QuestionState]
 ) -> tuple[dict[str, Facts], dict[str, str | None]]:
     """Return the facts of the questions' scenes by name, and the ground truths for the rooms as shown by question id."""
-    questions = [state.question for state in states]
+    questions, stress = [state.question for state in states], run.parts.image_stress
     truths = {question.id: stress.ground_truth(question) for question in questions}
-    return facts(questions), truths
+    return run.facts(questions), truths
 
 
 def unreadable_probes(probes: Sequence[Probe]) -> str | None:

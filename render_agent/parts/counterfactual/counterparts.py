@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from render_agent.dialogue.question import Question
 from render_agent.dialogue.state import QuestionState
@@ -24,7 +24,7 @@ from render_agent.runs.build import Parts, parse_parts
 from render_agent.runs.run_part import RunPart
 from render_agent.scans.scene import Scene
 from render_agent.score.tables import figure, format_signed, interval_cell
-from render_agent.tasks.ground_truth import LoadFacts, load_facts
+from render_agent.tasks.ground_truth import load_facts
 from render_agent.tasks.input_files import (
     InputFile,
     annotation_files,
@@ -34,7 +34,9 @@ from render_agent.tasks.input_files import (
 from render_agent.tasks.scene_reader import read_scene
 from render_agent.tasks.selection import choose_questions
 from render_agent.util.console import PlainTable
-from render_agent.views.stress.image_stress import ImageStress
+
+if TYPE_CHECKING:
+    from render_agent.runs.read import RunData
 
 
 class Counterparts(RunPart):
@@ -72,11 +74,7 @@ class Counterparts(RunPart):
         return questions
 
     def results(
-        self,
-        states: Sequence[QuestionState],
-        counterparts: Sequence[QuestionState],
-        stress: ImageStress,
-        facts: LoadFacts,
+        self, run: RunData, states: Sequence[QuestionState], counterparts: Sequence[QuestionState]
     ) -> Mapping[str, Any]:
         """Return the scores of pairs under the key `causal` if there are counterparts.
 

@@ -88,6 +88,6 @@ class BeliefPart(ReportPart):
         for run in (a, b):
             probes: Mapping[str, Sequence[ScoredProbe]] = {}
             with suppress(QuestionsError):  # the ground-truth files have changed since the run
-                probes = beliefs_of(run.states, run.parts.image_stress, run.facts)
+                probes = beliefs_of(run, run.states)
             sides.append(last_steps(run.states, probes))
         return belief_differences(*sides)

@@ -33,7 +33,7 @@ def belief_lines(run: RunData, state: QuestionState) -> Iterator[str]:
     else:
         # If a ground-truth file has changed, the belief is shown without its score.
         with suppress(QuestionsError):
-            probes = beliefs_of([state], run.parts.image_stress, run.facts)[state.id]
+            probes = beliefs_of(run, [state])[state.id]
     belief = next(turn.probe.parsed_belief for turn in reversed(probed_turns) if turn.probe)
     score_text = f": {summarize_score(probes[-1])}" if probes else ""
     if belief is None:

@@ -72,7 +72,7 @@ def results(
     ]
     complete = all(state.status in SCORED for state in states)
     answering, instruments = answering_figures(originals), instrument_figures(originals)
-    part_results = [p.results(originals, counterparts, stress, run.facts) for p in run_parts()]
+    part_results = [p.results(run, originals, counterparts) for p in run_parts()]
     turns = [turn for state in states for turn in state.turns]
     rows = [row_of(state, stress, billing, parser, marks).to_json() for state in states]
     return {
