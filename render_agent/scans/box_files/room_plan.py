@@ -18,7 +18,7 @@ from render_agent.scans.box_files.box_file import (
 from render_agent.scans.boxes import Array, OrientedBox
 from render_agent.util.safe_parse import convert
 
-# Whether the four sides of a flat surface, in order, are at the low or the high end of its width and height.
+# Corners of a flat rectangle, as shares of its width and height.
 RECTANGLE = np.array([[-0.5, -0.5, 0], [0.5, -0.5, 0], [0.5, 0.5, 0], [-0.5, 0.5, 0]])
 
 

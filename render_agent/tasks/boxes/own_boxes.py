@@ -26,9 +26,7 @@ SUFFIX = ".boxes.json"
 MARGIN_METRES = 0.25  # boxes may extend this far beyond the scan, which is bounded without outliers
 MAX_SPAN_RATIO = 4.0  # boxes that span more than this multiple of the scan are in another unit
 MIN_SPAN_RATIO = 1 / 40  # so are boxes that span less than this
-MAX_PLAN_GAP_METRES = (
-    1.5  # a floor plan that ends farther from the scan's end may be of another scan
-)
+MAX_PLAN_GAP_METRES = 1.5  # a floor plan may end this far from the end of its scan
 MIN_LIKELY_SPAN_RATIO = 0.1  # in a unit that is suggested, boxes span at least this
 
 
