@@ -58,6 +58,9 @@ class Wording:
         return hashlib.sha256(texts.encode()).hexdigest()
 
 
+MODEL_FACTS = ("about.beliefs",)  # keys that only the wordings of models have
+
+
 @cache
 def general() -> Wording:
     """Return the general wording, for models without their own."""
@@ -72,8 +75,8 @@ def load_wording(file: Path) -> Wording:
     """
     general_templates, templates = general().templates, _read(file)
     for key, template in templates.items():
-        if key.startswith("about."):
-            continue  # facts about the model
+        if key in MODEL_FACTS:
+            continue
         if key not in general_templates:
             raise SetupError(f"{file}: unknown key {key}. Remove it or correct its name.")
         if not template and (key.startswith("fields.") or key == "question.number_in"):

@@ -188,6 +188,7 @@ def test_probes_are_refused_for_a_model_without_beliefs():
         ("turn: 3", "turn"),
         ("turn:\n  last: 3", "turn.last"),
         ("turn:\n  first: Go.", "turn.first"),
+        ("about:\n  belief: none", "about.belief"),
         ("turn:\n  number: Turn {turn} of {most}.", "{most}"),
         ("turn:\n  number: Turn {turn}.", "{turns}"),
         ("turn:\n  number: Turn {turn.__class__} of {turns}.", "turn.__class__"),
